@@ -31,8 +31,8 @@ import (
 
 func init() { helpers["supervisor"] = helperSupervisor }
 
-// helperSupervisor is a supervisor in a process of its own: it starts the shell commands of its arguments, the last
-// one detached, copies their output to standard output, and works until it is killed.
+// helperSupervisor is a supervisor in its own process: it starts the shell commands of its arguments, the last one
+// detached, copies their output to standard output, and works until it is killed.
 func helperSupervisor() {
 	fatal := func(err error) {
 		if err != nil {
@@ -94,16 +94,16 @@ func helperSupervisor() {
 	fatal(h.Run(context.Background(), started))
 }
 
-// victim is a supervisor in a process of its own.
+// victim is a supervisor in its own process.
 type victim struct {
 	cmd  *exec.Cmd
 	data string
 	out  *bufio.Scanner
 	shim int
-	pids []int // of its commands and their daemons
+	pids []int // processes of its commands and their daemons
 }
 
-// startVictim starts one that runs two stubborn commands, one with a daemon, and returns when they are up.
+// startVictim starts a victim that runs two stubborn commands, one with a daemon, and returns when they run.
 func startVictim(t *testing.T, cgroups string) *victim {
 	t.Helper()
 	v := &victim{data: t.TempDir()}
@@ -137,7 +137,7 @@ func startVictim(t *testing.T, cgroups string) *victim {
 	return v
 }
 
-// kill kills the supervisor, as kill -9 does, and returns when it is gone.
+// kill kills the supervisor with SIGKILL, and returns when it has ended.
 func (v *victim) kill(t *testing.T) {
 	t.Helper()
 	if err := v.cmd.Process.Kill(); err != nil {
@@ -176,7 +176,7 @@ func cgroups(t *testing.T, data string) (found []string) {
 			found = append(found, path)
 			return fs.SkipDir
 		}
-		return nil // removed by another test meanwhile
+		return nil // removed by another test in the meantime
 	})
 	return found
 }
@@ -191,13 +191,13 @@ func restart(t *testing.T, data string) {
 		t.Fatal(err)
 	}
 	r := testkit.Start(t, h)
-	// Its first command comes after it has looked for leftovers.
+	// Its first command comes after the search for remaining processes.
 	begin(t, sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor")), shell(t, "true")).wait()
 	testkit.Stop(t, r)
 }
 
-// When the supervisor is killed, all its processes are gone, the shim last, even a stopped one; its cgroups are gone
-// too, without another start.
+// When the supervisor is killed, all its processes end, the shim last, even a stopped one; its cgroups are removed too,
+// without another start.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"auto", "off"} {
@@ -228,7 +228,7 @@ func TestKilledTogether(t *testing.T) {
 		t.Run("cgroups="+way, func(t *testing.T) {
 			t.Parallel()
 			v := startVictim(t, way)
-			// Stopped, the supervisor cannot see the shim's end.
+			// The stopped supervisor cannot notice the shim's end.
 			freeze(t, v.cmd.Process.Pid)
 			if err := unix.Kill(v.shim, unix.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -304,7 +304,7 @@ func shimIn(t *testing.T, output string) int {
 	return 0
 }
 
-// A shim that hangs is replaced: by a command that does not start, and by one that does not end.
+// A hanging shim is replaced, after a command that does not start and after one that does not end.
 func TestHangingShim(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -335,7 +335,7 @@ func TestHangingShim(t *testing.T) {
 	})
 }
 
-// A signal that ends other processes does not end the shim.
+// Signals that end other processes do not end the shim.
 func TestShimTakesNoSignals(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -349,8 +349,7 @@ func TestShimTakesNoSignals(t *testing.T) {
 	}
 }
 
-// The shim is the small embedded program under its plain name, and maps a few megabytes where the whole of this program
-// would be mapped otherwise.
+// The shim is the small embedded program under its plain name, and maps a few megabytes instead of this whole program.
 func TestShimIsSmall(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -365,8 +364,8 @@ func TestShimIsSmall(t *testing.T) {
 	}
 }
 
-// The shim shares no state with the service: it has a session and a name of its own, no environment, and
-// no file of the service's.
+// The shim shares no state with the service: it has its own session and name, no environment, and no file of the
+// service.
 func TestShimIsApart(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -392,7 +391,7 @@ func TestShimIsApart(t *testing.T) {
 		}
 		for _, f := range files {
 			target, _ := os.Readlink("/proc/" + got[2] + "/fd/" + f.Name())
-			// The Go runtime keeps the limits of its own cgroup open.
+			// The Go runtime keeps files with the limits of its cgroup open.
 			if strings.HasPrefix(target, "/") && target != "/dev/null" && !strings.Contains(target, "/cpu.") {
 				t.Errorf("the shim has %s open", target)
 			}
@@ -416,7 +415,8 @@ func TestIgnoredSignalsAreNotHandedOn(t *testing.T) {
 		"exec grep ^SigIgn /proc/self/status",
 	)
 	cmd.Env = append(os.Environ(), "KAGED_TEST_HELPER=supervisor", "KAGED_TEST_DATA="+t.TempDir(),
-		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off") // the cgroups of a killed supervisor may outlive this test's look
+		// the cgroups of a killed supervisor may still exist during this test
+		"KAGED_SERVICES_SANDBOX_SUPERVISOR_CGROUPS=off")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -21,11 +21,11 @@ const (
 	lost       = sandboxsupervisorv1.KillReason_KILL_REASON_LOST
 )
 
-// stubborn is a tree that ignores every polite request, in the same process group and out of it.
+// stubborn is a process tree that ignores all signals except SIGKILL, in the same process group and outside of it.
 const stubborn = `trap "" TERM HUP INT; (setsid sh -c 'echo $$ pid; while :; do sleep 1000; done') & echo $$ pid; ` +
 	`while :; do sleep 1000; done`
 
-// A command that ran out of its time is asked to end, killed after the grace with everything it started, and reported
+// A command that exceeded its time limit is asked to end, killed after the grace with all its descendants, and reported
 // as timed out (T-SHELL-07, T-SHELL-08, T-SHELL-17).
 func TestTimeoutOfAStubbornTree(t *testing.T) {
 	t.Parallel()
@@ -55,9 +55,9 @@ func TestDefaultGrace(t *testing.T) {
 	}
 }
 
-// A command that ends when asked is not killed, nor are its descendants, even after their shell's end: every
-// process has the grace to clean up. A stopped command is woken for it. (On a terminal the shell's end also
-// hangs up, as terminals do.)
+// A command that ends when asked is not killed, nor are its descendants, even after their shell's end: every process
+// has the grace to clean up. A stopped command is continued for it. (On a terminal the shell's end also hangs up, as
+// usual.)
 func TestGraceIsForAll(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -85,7 +85,7 @@ func TestBackgroundOnTimeout(t *testing.T) {
 	gone(t, pidsIn(r.stdout.String())[0])
 }
 
-// A caller that goes away takes its command with it: SIGTERM first, then SIGKILL (H-CANCEL-01, H-CANCEL-02).
+// The end of a caller ends its command: SIGTERM first, then SIGKILL (H-CANCEL-01, H-CANCEL-02).
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -119,7 +119,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A cancelled caller is not made to wait for the grace of a timeout.
+// A cancelled caller does not wait for the grace of a timeout.
 func TestCancelDuringGrace(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KILL_GRACE": "1h", "CANCEL_GRACE": "10ms"})
@@ -129,7 +129,7 @@ func TestCancelDuringGrace(t *testing.T) {
 	gone(t, int(r.started.GetPid()))
 }
 
-// The end of a session ends exactly its own commands, and is reported when they are gone.
+// The end of a session ends exactly its own commands, and is reported when they have ended.
 func TestEndOwner(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -199,7 +199,7 @@ func TestListProcesses(t *testing.T) {
 	})
 }
 
-// No more commands run at once than allowed; the next one is told to come again.
+// No more commands run at once than allowed; a further one is refused with the advice to try again.
 func TestMaxCommands(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"MAX_COMMANDS": "2"})
@@ -212,7 +212,7 @@ func TestMaxCommands(t *testing.T) {
 	b.wait()
 }
 
-// A service that stops ends its commands, tells their callers, and takes no more.
+// A stopping service ends its commands, informs their callers, and accepts no more.
 func TestStopWhileBusy(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, set settings) {
@@ -238,7 +238,7 @@ func TestStopWhileBusy(t *testing.T) {
 	})
 }
 
-// Output arrives whole and exact, also the last of it, through a terminal and through pipes.
+// All output arrives complete and exact, through a terminal and through pipes.
 func TestAllOutputArrives(t *testing.T) {
 	t.Parallel()
 	client := serve(t, nil)
@@ -259,7 +259,7 @@ func TestAllOutputArrives(t *testing.T) {
 	}
 }
 
-// Much output costs no memory: the command waits for its reader, and a reader that does not read at all holds it still.
+// Long output costs no memory: the command waits for its reader, and blocks if the reader does not read.
 func TestOutputIsBounded(t *testing.T) {
 	client := serve(t, nil)
 	for _, kind := range []func(*sandboxsupervisorv1.ExecStart){pipes, timeout(0)} {
@@ -279,7 +279,7 @@ func TestOutputIsBounded(t *testing.T) {
 			}
 			total += len(event.GetOutput().GetData())
 			if i%200 == 0 {
-				runtime.GC() // uncollected memory depends on the collector's timing and would hide the held size
+				runtime.GC() // garbage depends on the collector's timing and would hide the size in use
 				runtime.ReadMemStats(&now)
 				peak = max(peak, now.HeapAlloc)
 			}
@@ -295,8 +295,7 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// A timeout ends a command with a caller that does not read, and the caller still gets the output
-// in transit and the reason.
+// A timeout ends a command whose caller does not read; the caller still gets the output in transit and the reason.
 func TestTimeoutOfAnUnreadCommand(t *testing.T) {
 	t.Parallel()
 	client := serve(t, settings{"KILL_GRACE": "50ms"})

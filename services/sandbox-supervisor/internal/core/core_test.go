@@ -176,7 +176,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// One that ends when it is asked is not killed.
+// A command that ends when it is asked is not killed.
 func TestPoliteTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -233,8 +233,8 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// The end of an owner reaches a command that is still on its way to start, and EndOwner waits for it; a caller that
-// does not wait learns how many there are.
+// The end of an owner reaches a command that is still starting, and EndOwner waits for it; a caller that does not wait
+// gets the number of commands.
 func TestEndOwnerWhileStarting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestEndOwnerWhileStarting(t *testing.T) {
 	})
 }
 
-// A failed start leaves no trace, and a closed supervisor starts no command.
+// A failed start leaves no command, and a closed supervisor starts none.
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	s := New(&spawner{err: BadProgram("x", "no")}, Cages{}, limits)
@@ -283,7 +283,7 @@ func TestFailedStart(t *testing.T) {
 	}
 }
 
-// A sink that fails is not called again, and the command is still copied to its end.
+// A failed sink is not called again, and the command's output is still read to its end.
 func TestFailingSink(t *testing.T) {
 	t.Parallel()
 	p := newFake(false)
@@ -313,7 +313,7 @@ func TestInput(t *testing.T) {
 		go func() {
 			defer close(written)
 			e.Write([]byte("0123456789"))
-			e.Write([]byte("abcdefghij")) // the feeder holds the first ten
+			e.Write([]byte("abcdefghij")) // the feeder holds the first ten bytes
 			e.Write([]byte("more"))
 			e.CloseInput()
 			e.Write([]byte("dropped"))
@@ -350,7 +350,7 @@ func TestInput(t *testing.T) {
 	})
 }
 
-// Signals are named, and only those that are.
+// Only known signals have names.
 func TestSignalNames(t *testing.T) {
 	t.Parallel()
 	p := newFake(false)
@@ -413,7 +413,7 @@ func TestCheckProperties(t *testing.T) {
 	})
 }
 
-// A command line is shown as one line of bounded length, for any arguments.
+// A command line is shown as one line of limited length, for any arguments.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

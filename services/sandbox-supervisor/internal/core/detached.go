@@ -10,25 +10,25 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Detached is a command without a holding stream. Its methods are safe for concurrent use.
+// Detached is a command that no stream holds. Its methods are safe for concurrent use.
 type Detached struct {
 	id      string
 	command Command
 	tail    *tail
 	started chan struct{} // closed when exec or err is set
 	exec    *Exec
-	err     error // why it was not started
+	err     error // the reason why it was not started
 
-	// Set before done is closed: the command and everything it started is gone, and all its output is in tail.
+	// Set before done is closed, when the command and its descendants have ended and all its output is in tail.
 	done  chan struct{}
 	exit  contract.Exit
 	ended time.Time
 }
 
-// Detach starts a command known by id, a ULID its caller has chosen, or returns the one that is known by it. It lives
-// until it ends by itself or by its time, by [Detached.End], by the end of its owner, or with the supervisor. When ctx
-// ends before it has started, it is ended. Detach fails as [Supervisor.Start] does, with rate_limited also if the owner
-// has too many, and with conflict if id is another owner's.
+// Detach starts a command with the given id, a ULID chosen by the caller, or returns the existing command with that id.
+// It lives until it ends by itself, at its time limit, by [Detached.End], at the end of its owner, or with the
+// supervisor. If ctx ends before it has started, it is ended. Detach fails as [Supervisor.Start] does, with
+// rate_limited also if the owner has too many, and with conflict if id is another owner's.
 func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detached, error) {
 	if !ident.Valid(id) {
 		return nil, invalid("process_id", "The process id %.80q is not a ULID.", id)
@@ -40,7 +40,7 @@ func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detache
 	if isNew {
 		s.launch(ctx, d)
 		if d.err == nil && ctx.Err() != nil {
-			d.exec.stop(contract.ReasonCancelled) // the caller left before it could learn that the command runs
+			d.exec.stop(contract.ReasonCancelled) // the caller left before it got the answer that the command runs
 		}
 	}
 	select {
@@ -51,7 +51,7 @@ func (s *Supervisor) Detach(ctx context.Context, id string, c Command) (*Detache
 	}
 }
 
-// reserve returns the command of this id; isNew makes the caller its starter.
+// reserve returns the command with this id; isNew means that the caller must start it.
 func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Supervisor) reserve(id string, c Command) (_ *Detached, isNew bool, err
 	return d, true, nil
 }
 
-// launch starts a reserved command. Its output is taken from then on, by a goroutine that ends with it.
+// launch starts a reserved command. A goroutine, which ends with the command, reads its output.
 func (s *Supervisor) launch(ctx context.Context, d *Detached) {
 	d.exec = &Exec{id: d.id, command: d.command, detached: true}
 	if d.err = s.start(ctx, context.Background(), d.exec); d.err != nil {
@@ -113,7 +113,7 @@ func (s *Supervisor) launch(ctx context.Context, d *Detached) {
 	}()
 }
 
-// retire takes note of the end of a command.
+// retire records the end of a command.
 func (s *Supervisor) retire(d *Detached, exit contract.Exit) {
 	s.mu.Lock()
 	d.exit, d.ended = exit, time.Now()
@@ -129,7 +129,7 @@ func (s *Supervisor) retire(d *Detached, exit contract.Exit) {
 func (s *Supervisor) expire() {
 	total := 0
 	count := map[string]int{}
-	for i := len(s.ended) - 1; i >= 0; i-- { // the youngest first: they stay
+	for i := len(s.ended) - 1; i >= 0; i-- { // the youngest first, which are kept
 		d := s.ended[i]
 		start, end := d.tail.bounds()
 		total += int(end-start) + endedCost
@@ -145,7 +145,7 @@ func (s *Supervisor) expire() {
 // endedCost is the memory charged for an ended command beside its output, in bytes.
 const endedCost = 1 << 10
 
-// Detached returns the detached command of this id. It fails with process_not_found.
+// Detached returns the detached command with this id. It fails with process_not_found.
 func (s *Supervisor) Detached(id string) (*Detached, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,12 +159,12 @@ func (s *Supervisor) Detached(id string) (*Detached, error) {
 		if d.err == nil {
 			return d, nil
 		}
-	default: // still starting: its starter learns of the failure
+	default: // still starting: its starter gets the failure
 	}
 	return nil, fault.New(fault.ProcessNotFound, "The process %s has not started.", id).With("process_id", id)
 }
 
-// Signal sends a signal to the process group of a command of a session, or of any where that is empty. It fails with
+// Signal sends a signal to the process group of a command of a session, or of any session if it is empty. It fails with
 // process_not_found, process_ended and invalid_params.
 func (s *Supervisor) Signal(id, session, name string) error {
 	d, err := s.Detached(id)
@@ -189,14 +189,14 @@ func UnknownProcess(id string) error {
 	return fault.New(fault.ProcessNotFound, "No process %.80q is known here.", id).With("process_id", id)
 }
 
-// Follow passes on the kept output from byte number from on; with wait it continues until the command ends or ctx
-// does. It returns an error of sink.
+// Follow passes on the retained output from byte number from; with wait it continues until the command or ctx ends. It
+// returns an error of sink.
 func (d *Detached) Follow(ctx context.Context, from int64, wait bool, sink func(at int64, data []byte) error) error {
 	return d.tail.follow(ctx, from, wait, sink)
 }
 
-// Offer queues data for standard input, whole or not at all. It fails with rate_limited while the queue is full, with
-// invalid_params for data above the queue's size or after the input was closed, and with process_ended.
+// Offer queues data for standard input, completely or not at all. It fails with rate_limited while the queue is full,
+// with invalid_params for data above the queue's size or after the input was closed, and with process_ended.
 func (d *Detached) Offer(data []byte) error {
 	if err := d.alive(); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (d *Detached) CloseInput() error {
 	return nil
 }
 
-// Resize is [Exec.Resize] of a command that runs.
+// Resize is [Exec.Resize] for a running command.
 func (d *Detached) Resize(size Size) error {
 	if err := d.alive(); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (d *Detached) Resize(size Size) error {
 // Hidden is [Exec.Hidden].
 func (d *Detached) Hidden() bool { return d.exec.Hidden() }
 
-// Signal is [Exec.Signal] of a command that runs.
+// Signal is [Exec.Signal] for a running command.
 func (d *Detached) Signal(name string) error {
 	if err := d.alive(); err != nil {
 		return err
@@ -245,7 +245,7 @@ func (d *Detached) Signal(name string) error {
 	return d.exec.Signal(name)
 }
 
-// alive fails with process_ended.
+// alive fails with process_ended for an ended command.
 func (d *Detached) alive() error {
 	select {
 	case <-d.done:
@@ -255,7 +255,7 @@ func (d *Detached) alive() error {
 	}
 }
 
-// End ends the command and everything it started, and returns when it is gone or ctx ends.
+// End ends the command with its descendants, and returns when they have ended or ctx ends.
 func (d *Detached) End(ctx context.Context) error {
 	d.exec.stop(contract.ReasonCancelled)
 	select {

@@ -46,7 +46,7 @@ func TestTailProperties(t *testing.T) {
 	})
 }
 
-// Followers see each byte once, at any speed, and return at their end or at that of the output.
+// Followers get each byte once, at any speed, and return at their end or at the end of the output.
 func TestTailFollow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestTailFollow(t *testing.T) {
 	})
 }
 
-// Detached commands that ended are forgotten after their time, and sooner where they are too much.
+// Ended detached commands are forgotten after a time, and earlier above the limits.
 func TestDetachedAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestDetachedAreForgotten(t *testing.T) {
 	})
 }
 
-// A second caller for a command that is being started waits for that one start, and gets its failure.
+// A second caller for a starting command waits for the same start, and gets its failure.
 func TestDetachTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

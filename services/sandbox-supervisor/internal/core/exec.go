@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// Exec is a command that was started. Its methods may be called by many at once, [Exec.Copy] once.
+// Exec is a started command. Its methods may be called from any goroutine, [Exec.Copy] once.
 type Exec struct {
 	id      string
 	command Command
@@ -15,33 +15,32 @@ type Exec struct {
 
 	detached bool
 	cage     *Cage // its cage, nil if uncaged
-	own      *Hold // of a cage that was made for it alone
+	own      *Hold // hold on a cage made for this command only
 	refused  *feed // attempts refused by its cage; nil for a detached command, which has no watcher
 
-	process Process // set before the Exec is handed out
+	process Process // set before the Exec is returned
 	started time.Time
 	input   *input
 	end     chan ending   // capacity 1: the first reason to end it from outside
 	gone    chan struct{} // closed when exit is set
 	exit    contract.Exit
-	found   []contract.Finding // in a cage of its own
+	found   []contract.Finding // findings of its own cage
 }
 
-// ending is an end from outside: for a reason, with the time from being asked to being killed, and whether its cage
-// asks it.
+// ending is an end from outside: the reason, the time from SIGTERM to SIGKILL, and whether the cage sends the SIGTERM.
 type ending struct {
 	reason contract.Reason
 	grace  time.Duration
 	told   bool
 }
 
-// ID is the supervisor's name of the command.
+// ID is the supervisor's id of the command.
 func (e *Exec) ID() string { return e.id }
 
-// PID is its process id as the host sees it.
+// PID is its process id on the host.
 func (e *Exec) PID() int { return e.process.PID() }
 
-// StartedAt is when it was started.
+// StartedAt is its start time.
 func (e *Exec) StartedAt() time.Time { return e.started }
 
 // cageID returns the id of the command's cage, "" if uncaged.
@@ -52,9 +51,9 @@ func (e *Exec) cageID() string {
 	return e.cage.spec.ID
 }
 
-// Copy hands the command's output to sink as it comes, one call at a time, and returns when the command is gone and all
-// of it was handed over. While sink blocks, the command does. Once sink has failed, output is thrown away, so that a
-// command that is being ended is not held up.
+// Copy passes the command's output to sink, one call at a time, and returns when the command has ended and all its
+// output was passed. While sink blocks, the command blocks. After a failure of sink, output is discarded, so that the
+// end of the command is not delayed.
 func (e *Exec) Copy(sink func(Stream, []byte) error) {
 	failed := false
 	e.process.Copy(func(s Stream, data []byte) {
@@ -65,19 +64,19 @@ func (e *Exec) Copy(sink func(Stream, []byte) error) {
 }
 
 // Refused passes the network attempts refused by the command's cage to sink, one call at a time. It returns when the
-// command is gone and all are delivered, or with an error of sink. Commands of one cage share its network: an
-// attempt may be another's.
+// command has ended and all are delivered, or with an error of sink. Commands of one cage share its network, so an
+// attempt may be another command's.
 func (e *Exec) Refused(sink func(contract.Attempt) error) error {
 	return e.refused.drain(context.Background(), e.gone, sink)
 }
 
-// Wait returns how the command ended, when it is gone with everything it started.
+// Wait returns the end of the command, when it and its descendants have ended.
 func (e *Exec) Wait() contract.Exit {
 	<-e.gone
 	return e.exit
 }
 
-// Found returns the findings at the end of the command's own cage. Only after [Exec.Wait].
+// Found returns the findings at the end of the command's own cage. Call it after [Exec.Wait].
 func (e *Exec) Found() []contract.Finding { return e.found }
 
 // Write queues data for standard input. It blocks while the queue is full, and drops data after the input was closed
@@ -87,7 +86,7 @@ func (e *Exec) Write(data []byte) { e.input.write(data) }
 // CloseInput ends standard input after the queued data.
 func (e *Exec) CloseInput() { e.input.close() }
 
-// Resize changes the size of the terminal. It fails with invalid_params without a terminal or for an impossible size.
+// Resize changes the size of the terminal. It fails with invalid_params without a terminal or for an invalid size.
 func (e *Exec) Resize(size Size) error {
 	size, err := size.check()
 	if err != nil {
@@ -99,7 +98,7 @@ func (e *Exec) Resize(size Size) error {
 	return nil
 }
 
-// Hidden reports whether the command's terminal reads a line without showing it, as a prompt for a password does.
+// Hidden reports whether the command's terminal reads a line without echo, as a password prompt does.
 func (e *Exec) Hidden() bool { return e.process.Hidden() }
 
 // Signal sends a signal to the command's process group. It fails with invalid_params for an unknown name; an
@@ -113,7 +112,7 @@ func (e *Exec) Signal(name string) error {
 	return nil
 }
 
-// stop ends the command for a reason; only the first counts.
+// stop ends the command for a reason; only the first call counts.
 func (e *Exec) stop(reason contract.Reason) {
 	e.stopAs(ending{reason: reason, grace: e.limits.CancelGrace})
 }
@@ -125,7 +124,7 @@ func (e *Exec) stopAs(end ending) {
 	}
 }
 
-// watch ends the command when there is a reason to, and returns when it is gone.
+// watch ends the command when there is a reason, and returns when it has ended.
 func (e *Exec) watch(ctx context.Context) {
 	var timeout <-chan time.Time
 	if e.command.Timeout > 0 {
@@ -138,7 +137,7 @@ func (e *Exec) watch(ctx context.Context) {
 	case <-e.process.Exited():
 		select {
 		case end := <-e.end:
-			if end.told { // and did as it was told
+			if end.told { // the cage has sent the SIGTERM, and the command ended by it
 				reason = end.reason
 			}
 		default:
@@ -174,7 +173,7 @@ func (e *Exec) watch(ctx context.Context) {
 	}
 }
 
-// await returns when a command that was asked to end is gone; it kills it after the grace. Once cancelled or ended
+// await waits for the end of a command that was asked to end, and kills it after the grace. Once cancelled or ended
 // fires too, the grace is at most that of a cancelled command.
 func (e *Exec) await(grace time.Duration, cancelled <-chan struct{}, ended <-chan ending) {
 	timer := time.NewTimer(grace)

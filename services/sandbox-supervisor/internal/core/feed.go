@@ -7,26 +7,26 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// feed queues attempts for one reader, within bounds: repeated attempts are counted while they wait, and so are those
-// above the limit of kinds.
+// feed queues attempts for one reader, within limits: repeated attempts are counted while they wait, and so are
+// attempts above the limit of kinds.
 type feed struct {
 	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex
-	waiting []contract.Attempt // the first of each kind, in order, with the count of all
+	waiting []contract.Attempt // the first of each kind, in order, with the count of its attempts
 	kinds   map[kind]int
 }
 
-// kind is the identity of an attempt.
+// kind identifies equal attempts.
 type kind struct {
 	target, rule string
 	allowed      bool
 }
 
-// maxKinds is how many kinds of attempts a feed keeps.
+// maxKinds is the maximum number of kinds of attempts in a feed.
 const maxKinds = 256
 
-// others is the target of an attempt that stands for kinds that were not kept.
+// others is the target of the attempt that represents all further kinds.
 const others = "others"
 
 func newFeed() *feed { return &feed{wake: make(chan struct{}, 1), kinds: map[kind]int{}} }
@@ -39,7 +39,7 @@ func (f *feed) put(a contract.Attempt) {
 	k := kind{a.Target, a.Rule, a.Allowed}
 	at, known := f.kinds[k]
 	if !known && len(f.waiting) >= maxKinds {
-		a.Target, a.Rule = others, "Too many different ones at once to be told one by one."
+		a.Target, a.Rule = others, "Too many different attempts at once to list each."
 		k = kind{a.Target, a.Rule, a.Allowed}
 		at, known = f.kinds[k]
 	}

@@ -8,14 +8,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// leftovers are findings of cages that ended without a holder, by session, for the end of the session. A session has
-// at most cage.MaxFindings, and there are at most maxLeftovers sessions; the rest is in the log.
+// leftovers are findings of cages that ended without a holder, by session, kept for the end of the session. A session
+// has at most cage.MaxFindings, and there are at most maxLeftovers sessions; the rest is only logged.
 type leftovers map[string][]contract.Finding
 
 const maxLeftovers = 256
 
 // ReleaseCage releases a cage for its holders and returns the findings in its writable folders once it has ended. A
-// cage kept by detached commands is inspected while it lives; later findings come from [Supervisor.TakeFound]. An
+// cage kept by detached commands is searched while it lives; later findings come from [Supervisor.TakeFound]. An
 // unknown cage, or one outside w, has no findings.
 func (s *Supervisor) ReleaseCage(ctx context.Context, id string, w Whose) ([]contract.Finding, error) {
 	s.mu.Lock()
@@ -50,8 +50,8 @@ func (s *Supervisor) TakeFound(w Whose) []contract.Finding {
 	return found
 }
 
-// Found returns, once, the findings in the cage's writable folders at its end. Only after
-// [Hold.Watch] has returned a reason.
+// Found returns, once, the findings in the cage's writable folders at its end. Call it after [Hold.Watch] has returned
+// a reason.
 func (h *Hold) Found() []contract.Finding {
 	c := h.cage
 	c.s.mu.Lock()
@@ -74,8 +74,8 @@ func (c *Cage) takeFound() []contract.Finding {
 	return found
 }
 
-// look returns the findings in the writable folders since the cage began or since the last look. A cage
-// without commands has none.
+// look returns the findings in the writable folders since the cage began or since the last search. A cage without
+// commands has none.
 func (c *Cage) look() []contract.Finding {
 	c.s.mu.Lock()
 	before, ran := c.seen, c.ran
@@ -86,7 +86,7 @@ func (c *Cage) look() []contract.Finding {
 	after, err := c.s.cages.Compile(c.spec.Policy, c.spec.Root)
 	if err != nil {
 		return []contract.Finding{
-			{Kind: "policy", Text: "The writable folders cannot be looked at any more: " + fault.From(err).Msg},
+			{Kind: "policy", Text: "The writable folders cannot be searched any more: " + fault.From(err).Msg},
 		}
 	}
 	c.s.mu.Lock()

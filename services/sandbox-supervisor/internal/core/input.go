@@ -11,9 +11,9 @@ type input struct {
 	mu      sync.Mutex // guards the fields below
 	changed sync.Cond
 	data    []byte
-	feeding bool // the feeder runs
-	closed  bool // refuses further data; queued data is still delivered
-	stopped bool // the command is gone
+	feeding bool // whether the feeder runs
+	closed  bool // whether further data is refused; queued data is still delivered
+	stopped bool // whether the command has ended
 }
 
 func newInput(p Process, limit int, wg *sync.WaitGroup) *input {
@@ -48,7 +48,7 @@ const (
 	inputClosed
 )
 
-// offer is a write that never blocks: it queues all of data or no byte.
+// offer never blocks: it queues all of data or no byte.
 func (in *input) offer(data []byte) offered {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -90,7 +90,7 @@ func (in *input) feed() {
 	in.wg.Go(in.run)
 }
 
-// run delivers queued data until the input is closed or the command is gone.
+// run delivers queued data until the input is closed or the command has ended.
 func (in *input) run() {
 	for {
 		in.mu.Lock()

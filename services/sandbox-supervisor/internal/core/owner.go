@@ -55,7 +55,7 @@ func mayEnter(cage, command contract.Owner) bool {
 			cage.SessionID == command.SessionID
 }
 
-// shows reports whether w's list has the owner's commands: a project's list includes those of its sessions.
+// shows reports whether w's list contains the owner's commands: a project's list includes those of its sessions.
 func (w Whose) shows(o contract.Owner) bool {
 	return (w.Session == "" || o.SessionID == w.Session) && (w.Project == "" || o.ProjectID == w.Project) &&
 		(w.Run == "" || o.RunID == w.Run)
@@ -72,7 +72,7 @@ func (w Whose) ends(o contract.Owner) bool {
 	return kindOf(o) == contract.OwnedByProject && o.ProjectID == w.Project
 }
 
-// check fails with invalid_params unless w is just one session, run or project.
+// check fails with invalid_params unless w is exactly one session, run or project.
 func (w Whose) check() error {
 	named := 0
 	for _, id := range []string{w.Session, w.Run, w.Project} {

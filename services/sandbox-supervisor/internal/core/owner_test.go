@@ -8,14 +8,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// The owners of the tests below: of sessions, of runs, and of projects.
+// The owners in the tests below: sessions, runs, and projects.
 var (
 	ofSession = contract.Owner{SessionID: "s", RunID: "r", ProjectID: "p"}
 	ofOther   = contract.Owner{SessionID: "s2", ProjectID: "p"}
 	ofRun     = contract.Owner{Kind: contract.OwnedByRun, SessionID: "s", RunID: "r", ProjectID: "p"}
 	ofNextRun = contract.Owner{Kind: contract.OwnedByRun, SessionID: "s", RunID: "r2", ProjectID: "p"}
 	ofProject = contract.Owner{Kind: contract.OwnedByProject, ProjectID: "p"}
-	ofP2      = contract.Owner{ProjectID: "p2"} // the kind by default
+	ofP2      = contract.Owner{ProjectID: "p2"} // the default kind
 )
 
 // A command enters a cage only if it ends no later than the cage's owner; projects share no cage.
@@ -35,8 +35,8 @@ func TestWhoMayEnterACage(t *testing.T) {
 	}
 }
 
-// A session ends its runs' things, a run its own, a project those of no session; lists of a project show its sessions'
-// too.
+// The end of a session ends its runs' commands too, that of a run its own, that of a project those without a session; a
+// project's list also shows its sessions' commands.
 func TestWhoseThingsEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestWhoseThingsEnd(t *testing.T) {
 	}
 }
 
-// An owner names the session, run or project that ends it.
+// An owner must name the session, run or project whose end is its end.
 func TestOwnersAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// signals are the signals a caller may name and an exit may be told by.
+// signals are the signals known by name, in requests and in exits.
 var signals = map[string]syscall.Signal{
 	"SIGABRT": syscall.SIGABRT, "SIGALRM": syscall.SIGALRM, "SIGBUS": syscall.SIGBUS, "SIGCHLD": syscall.SIGCHLD,
 	"SIGCONT": syscall.SIGCONT, "SIGFPE": syscall.SIGFPE, "SIGHUP": syscall.SIGHUP, "SIGILL": syscall.SIGILL,
@@ -25,7 +25,7 @@ var signalNames = func() map[syscall.Signal]string {
 	return names
 }()
 
-// signalName returns a signal's name, "" for 0 and its number for one without.
+// signalName returns a signal's name, "" for 0 and the number for an unnamed signal.
 func signalName(sig syscall.Signal) string {
 	if name := signalNames[sig]; name != "" || sig == 0 {
 		return name

@@ -10,48 +10,47 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Spawner starts processes, and connects to their ports.
+// Spawner starts processes and connects to their ports.
 type Spawner interface {
-	// Spawn starts a process. It fails with shell_spawn_failed and the system's reason, with invalid_params if the
-	// working folder is not there, and with unavailable if processes cannot be started now; ctx bounds the wait for
-	// that only.
+	// Spawn starts a process. It fails with shell_spawn_failed and the system's reason, with invalid_params if the working
+	// folder does not exist, and with unavailable if processes cannot be started now; ctx limits only the wait for that.
 	Spawn(ctx context.Context, spec Spec) (Process, error)
-	// Connect connects to a port of the loopback that its processes have. It fails with invalid_params if
-	// there is no listener; ctx bounds the wait for that only.
+	// Connect connects to a port of its processes' loopback. It fails with invalid_params without a listener; ctx limits
+	// only the wait.
 	Connect(ctx context.Context, port int) (io.ReadWriteCloser, error)
 }
 
-// Process is a started process with everything it starts. Its methods may be called by many at once, Copy once.
+// Process is a started process with its descendants. Its methods may be called from any goroutine, Copy once.
 type Process interface {
-	// PID is its process id as the host sees it.
+	// PID is its process id on the host.
 	PID() int
-	// Exited is closed when it is gone with everything it started. All it wrote can still be copied.
+	// Exited is closed when it and its descendants have ended. Its remaining output can still be copied.
 	Exited() <-chan struct{}
-	// End says how it ended; only after Exited.
+	// End returns the outcome; call it after Exited.
 	End() End
-	// Copy passes the process's output to sink, one call at a time, and returns at the end of the output, when
-	// the process is gone. It reads no faster than sink returns, which slows the process down. It closes the
-	// process's files at the end.
+	// Copy passes the process's output to sink, one call at a time, and returns at the end of the output, when the process
+	// has ended. It reads only as fast as sink returns, which slows the process down. At the end it closes the process's
+	// files.
 	Copy(sink func(Stream, []byte))
-	// Write writes to the standard input and blocks while it is not read. It fails when the input is closed.
+	// Write writes to the standard input, and blocks until it is read. It fails when the input is closed.
 	Write(data []byte) error
 	// CloseInput ends the standard input.
 	CloseInput()
-	// Resize sets the size of the terminal; it reports whether there is one.
+	// Resize sets the size of the terminal, and reports whether there is one.
 	Resize(size Size) bool
-	// Hidden reports whether the terminal reads a line without showing it, as a prompt for a password does.
+	// Hidden reports whether the terminal reads a line without echo, as a password prompt does.
 	Hidden() bool
 	// Signal sends a signal to its process group.
 	Signal(sig syscall.Signal)
-	// Terminate asks it and everything it started to end.
+	// Terminate asks it and its descendants to end.
 	Terminate()
-	// Kill makes an end of it and everything it started.
+	// Kill kills it and its descendants.
 	Kill()
 	// Usage returns the current usage of the process and its descendants.
 	Usage() Usage
 }
 
-// Stream is where output came from.
+// Stream is the origin of output.
 type Stream int
 
 // The streams. Terminal output is Stdout.
@@ -60,22 +59,22 @@ const (
 	Stderr
 )
 
-// End is how a process ended.
+// End is the outcome of a process.
 type End struct {
 	// Code is its exit code, Signal the signal that ended it, 0 without one.
 	Code   int
 	Signal syscall.Signal
-	// Lost reports that its end was not observed: its watcher was lost, and it was killed.
+	// Lost means that its end was not observed: its parent was lost, and it was killed.
 	Lost bool
-	// Hit is the limit of its box that ended it, or ReasonNone.
+	// Hit is the limit of its cage that ended it, or ReasonNone.
 	Hit contract.Reason
 }
 
 // Usage is the resource usage of a process and its descendants.
 type Usage struct {
-	// Memory is resident bytes.
+	// Memory is the resident memory in bytes.
 	Memory int64
-	// CPU is the time used so far.
+	// CPU is the CPU time used so far.
 	CPU time.Duration
 }
 
@@ -86,8 +85,8 @@ func BadFolder(dir, reason string) error {
 	return invalid("cwd", "The working folder %s cannot be used: %s.", dir, reason)
 }
 
-// BadProgram is the refusal of a program, with the system's reason: details.program names it, and details.missing
-// says that it is not there, as shells tell the two apart.
+// BadProgram is the refusal of a program, with the system's reason: details.program is its name, and details.missing is
+// true if it does not exist, because shells distinguish the two cases.
 func BadProgram(name, reason string) error {
 	return fault.New(fault.ShellSpawnFailed, "The program %s cannot be started: %s.", name, reason).
 		With("program", name).With("missing", reason == syscall.ENOENT.Error())
@@ -98,7 +97,7 @@ func BadPort(port int, reason string) error {
 	return invalid("port", "Port %d of the loopback cannot be connected to: %s.", port, reason)
 }
 
-// BadStart is the refusal of a start for any other reason of the system's.
+// BadStart is the refusal of a start for any other reason of the system.
 func BadStart(reason string) error {
 	return fault.New(fault.ShellSpawnFailed, "The command cannot be started: %s.", reason)
 }

@@ -17,16 +17,16 @@ type Supervisor struct {
 	spawner Spawner
 	cages   Cages
 	limits  Limits
-	wg      sync.WaitGroup // watchers, feeders, keepers of cages and of detached output
+	wg      sync.WaitGroup // counts watchers, feeders, and keepers of cages and of detached output
 
-	mu       sync.Mutex // guards the fields below, the ended detached commands, and the state of cages
+	mu       sync.Mutex // guards the fields below, ended detached commands, and the state of cages
 	execs    map[string]*Exec
-	detached map[string]*Detached // those that run and those that are remembered
-	ended    []*Detached          // the latter, the oldest first
-	held     map[string]*Cage     // those that live, are being made and are ending
+	detached map[string]*Detached // running and remembered commands
+	ended    []*Detached          // remembered commands, the oldest first
+	held     map[string]*Cage     // living, starting and ending cages
 	left     leftovers
 	closed   bool
-	// connections is how many there are of Connect, those that are being made included.
+	// connections is the number of connections of Connect, pending ones included.
 	connections int
 }
 
@@ -38,10 +38,10 @@ func New(spawner Spawner, cages Cages, limits Limits) *Supervisor {
 	}
 }
 
-// Start starts a command. When ctx ends, the command is ended; the caller must drain it with [Exec.Copy] in any case.
-// Start fails with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there are too many
-// cages, and unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and with conflict if
-// the cage is another session's or has another policy.
+// Start starts a command. When ctx ends, the command is ended; the caller must always call [Exec.Copy]. Start fails
+// with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there are too many cages, and
+// unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and with conflict if the cage
+// is another session's or has another policy.
 func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
 	e := &Exec{id: ident.New(), command: c, refused: newFeed()}
 	if err := s.start(ctx, ctx, e); err != nil {
@@ -50,14 +50,14 @@ func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
 	return e, nil
 }
 
-// start starts a command that ends with life; ctx bounds the start alone.
+// start starts a command that ends with life; ctx limits only the start.
 func (s *Supervisor) start(ctx, life context.Context, e *Exec) error {
 	spec, err := e.command.check(s.limits)
 	if err != nil {
 		return err
 	}
 	e.limits, e.end, e.gone = s.limits, make(chan ending, 1), make(chan struct{})
-	// Known before it runs: an owner that ends meanwhile ends this one too.
+	// Registered before it runs, so that an owner that ends in the meantime ends it too.
 	if err := s.add(e); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (s *Supervisor) remove(e *Exec) {
 	s.wg.Done()
 }
 
-// List returns the commands that w selects, oldest first; with ended also the detached ones that ran.
+// List returns the commands selected by w, oldest first; with ended also the ended detached ones that ran.
 func (s *Supervisor) List(w Whose, ended bool) []contract.Process {
 	list := []contract.Process{}
 	for _, d := range s.findDetached(w.shows) {
@@ -138,15 +138,15 @@ func (s *Supervisor) List(w Whose, ended bool) []contract.Process {
 	return list
 }
 
-// startOf returns when a command was started, zero for one that is on its way.
+// startOf returns the start time of a command, zero for a starting one.
 func (s *Supervisor) startOf(e *Exec) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return e.started
 }
 
-// EndOwner ends the commands and the cages of a session, a run or a project and returns how many commands there were,
-// when all are gone or ctx ends.
+// EndOwner ends the commands and the cages of a session, a run or a project. It returns the number of commands, when
+// all have ended or ctx ends.
 func (s *Supervisor) EndOwner(ctx context.Context, w Whose) (int, error) {
 	if err := w.check(); err != nil {
 		return 0, err
@@ -155,7 +155,7 @@ func (s *Supervisor) EndOwner(ctx context.Context, w Whose) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	// Later listings show them as ended.
+	// Later lists show them as ended.
 	for _, d := range s.findDetached(w.ends) {
 		select {
 		case <-d.done:
@@ -166,7 +166,8 @@ func (s *Supervisor) EndOwner(ctx context.Context, w Whose) (int, error) {
 	return n, nil
 }
 
-// Drain refuses new commands and cages from now on, ends all there are, and returns when they are gone or ctx ends.
+// Drain refuses new commands and cages from now on, ends all present ones, and returns when they have ended or ctx
+// ends.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -175,13 +176,13 @@ func (s *Supervisor) Drain(ctx context.Context) error {
 	return err
 }
 
-// Close is a Drain without a limit, and returns when every goroutine of the supervisor has ended.
+// Close is Drain without a time limit, and returns when every goroutine of the supervisor has ended.
 func (s *Supervisor) Close() {
 	_ = s.Drain(context.Background())
 	s.wg.Wait()
 }
 
-// endAll ends the commands and the cages of an owner and returns how many commands there were, when all are gone or ctx
+// endAll ends the commands and the cages of an owner, and returns the number of commands, when all have ended or ctx
 // ends.
 func (s *Supervisor) endAll(ctx context.Context, reason contract.Reason, match func(contract.Owner) bool) (int, error) {
 	ending := s.find(func(e *Exec) bool { return match(e.command.Owner) })
@@ -221,7 +222,7 @@ func (s *Supervisor) find(match func(*Exec) bool) []*Exec {
 	return found
 }
 
-// findDetached returns the detached commands of an owner that were started, those that ended included.
+// findDetached returns the started detached commands of an owner, ended ones included.
 func (s *Supervisor) findDetached(match func(contract.Owner) bool) []*Detached {
 	s.mu.Lock()
 	defer s.mu.Unlock()

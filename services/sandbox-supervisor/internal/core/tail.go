@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// tail keeps the end of a command's output for many readers. It accepts each write at once, so that
-// readers never slow the command.
+// tail keeps the end of a command's output for several readers. It accepts each write at once, so that readers never
+// slow the command.
 type tail struct {
 	limit int
 
 	mu      sync.Mutex    // guards the fields below
-	ring    []byte        // grows up to limit; byte number n of the output stands at n%limit
-	end     int64         // how many bytes were written
-	over    bool          // the output has ended
-	changed chan struct{} // closed by the next change; nil without waiting readers
+	ring    []byte        // grows up to limit; byte number n of the output is at n%limit
+	end     int64         // number of bytes written
+	over    bool          // whether the output has ended
+	changed chan struct{} // closed at the next change; nil without waiting readers
 }
 
 func newTail(limit int) *tail { return &tail{limit: limit} }
@@ -53,14 +53,14 @@ func (t *tail) wake() {
 	}
 }
 
-// bounds returns which bytes are kept: those from start up to end.
+// bounds returns the range of retained bytes: from start up to end.
 func (t *tail) bounds() (start, end int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.end - int64(len(t.ring)), t.end
 }
 
-// read copies kept bytes from number from on, or from the first kept one after it, and returns the first one's
+// read copies retained bytes from number from on, or from the first retained byte after it, and returns that byte's
 // number. more is closed at new data or at the end of output; it is nil after that end.
 func (t *tail) read(from int64, into []byte) (at int64, n int, more <-chan struct{}) {
 	t.mu.Lock()
@@ -79,12 +79,12 @@ func (t *tail) read(from int64, into []byte) (at int64, n int, more <-chan struc
 	return at, n, t.changed
 }
 
-// piece is how many bytes a reader is handed at once.
+// piece is the maximum number of bytes passed to a reader at once.
 const piece = 32 << 10
 
-// follow passes on kept data from number from on, and with wait new data too, until the end of output, of ctx, or an
-// error of sink, which it returns. Without wait it ends with the data present at the call, however fast more comes.
-// Slow readers miss numbers.
+// follow passes on retained data from number from, and with wait new data too, until the end of output, the end of ctx,
+// or an error of sink, which it returns. Without wait it ends with the data present at the call, however fast more
+// arrives. Slow readers miss bytes.
 func (t *tail) follow(ctx context.Context, from int64, wait bool, sink func(at int64, data []byte) error) error {
 	_, last := t.bounds()
 	for wait || from < last {

@@ -7,33 +7,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PerFile is the least that a file or a folder counts, in bytes.
+// PerFile is the minimum count of a file or a folder, in bytes.
 const PerFile = 4096
 
-// MaxDepth bounds the depth to which folders are read. Deeper folders cannot be measured, and count as more than any
-// limit.
+// MaxDepth is the maximum depth to which folders are read. Deeper folders cannot be measured, and count as more than
+// any limit.
 const MaxDepth = 400
 
-// Meter measures the growth of folders. It is used by one at a time.
+// Meter measures the growth of folders. Only one goroutine at a time may use it.
 type Meter struct {
 	folders []string
 	base    int64
 	quit    <-chan struct{}
-	deep    bool // the beginning was too deep already, so depth is no offence later
+	deep    bool // the folders were too deep already at the beginning, so later depth does not count
 
-	used   map[uint64]int64 // of each file system, when the folders were read last
-	growth int64            // of the folders by then
+	used   map[uint64]int64 // use of each file system at the last reading of the folders
+	growth int64            // growth of the folders at that reading
 	read   time.Time
 	took   time.Duration
-	// dirty is how much of mapped files without a name was ever seen written, where their blocks cannot be asked for.
+	// dirty is the maximum of dirty bytes seen in mapped files without a name whose blocks cannot be read.
 	dirty map[inode]int64
 }
 
 type inode struct{ dev, ino uint64 }
 
-// New reads the folders as they are. Files made after since do not belong to the beginning, though writing goes on
-// during the reading. The caller leaves out folders that lie in others. full marks folders that begin empty: all their
-// content counts as growth. Reading ends early when quit is closed.
+// New reads the present folders. Files made after since do not belong to the beginning, even if they are written during
+// the reading. The caller leaves out folders inside others. full marks folders that count as empty at the beginning:
+// all their content is growth. Reading ends early when quit is closed.
 func New(since time.Time, folders []string, full map[string]bool, quit <-chan struct{}) *Meter {
 	m := &Meter{folders: folders, quit: quit}
 	m.used = m.systems()
@@ -51,7 +51,7 @@ func New(since time.Time, folders []string, full map[string]bool, quit <-chan st
 	return m
 }
 
-// systems returns the used bytes of each file system, its inodes counted as [PerFile] each.
+// systems returns the used bytes of each file system, with [PerFile] for each inode.
 func (m *Meter) systems() map[uint64]int64 {
 	used := map[uint64]int64{}
 	for _, folder := range m.folders {
@@ -65,16 +65,17 @@ func (m *Meter) systems() map[uint64]int64 {
 	return used
 }
 
-// stale is how long a reading holds even if no file system grew: another writer may remove as much as is written.
+// stale is the maximum age of a reading if no file system grew, because another writer may remove as much as is
+// written.
 const stale = 30 * time.Second
 
-// rest is how much longer than the last reading took is waited before the next, so that a large tree is not read all
-// the time.
+// rest is the pause before the next reading in multiples of the last reading's duration, so that a large tree is not
+// read all the time.
 const rest = 3
 
-// Growth returns by how much more than limit the folders may have grown. They are read again only if the file systems
-// give reason to, or the last reading is old; otherwise it returns the growth at the last reading. Removed files of the
-// processes held count.
+// Growth returns the growth of the folders, compared with limit. The folders are read again only if the file systems
+// grew enough, or the last reading is old; otherwise it returns the growth at the last reading. Removed files of the
+// processes from held count.
 func (m *Meter) Growth(limit int64, held func() []int) int64 {
 	now := m.systems()
 	grown := m.growth
@@ -101,12 +102,12 @@ func (m *Meter) Growth(limit int64, held func() []int) int64 {
 
 // reader adds up files.
 type reader struct {
-	seen   map[inode]bool // files of several names
+	seen   map[inode]bool // files with several names
 	before time.Time
 	all    int64
-	old    int64 // the part of all from before
+	old    int64 // the part that existed at the beginning
 	deep   bool
-	blind  bool // a folder cannot be read
+	blind  bool // whether a folder cannot be read
 	quit   <-chan struct{}
 }
 
@@ -126,13 +127,13 @@ func (r *reader) count(st *unix.Stat_t, born func() (time.Time, bool)) {
 		r.old += size
 		return
 	}
-	// A file that has changed since belongs to the beginning, at its present size, if it was made before.
+	// A file that has changed since belongs to the beginning, with its present size, if it was created before.
 	if at, known := born(); known && at.Before(r.before) {
 		r.old += size
 	}
 }
 
-// folder adds a folder, or a file, with everything in it.
+// folder adds a folder with all its contents, or a file.
 func (r *reader) folder(at int, name string, depth int) {
 	var st unix.Stat_t
 	if unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {

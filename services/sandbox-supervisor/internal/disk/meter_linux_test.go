@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grown reads the folders, even if their file system did not grow.
+// grown reads the folders even if their file system did not grow.
 func grown(m *Meter, held ...int) int64 {
 	m.read, m.took = time.Time{}, 0
 	return m.Growth(1<<40, func() []int { return held })
@@ -24,7 +24,7 @@ func write(t *testing.T, path string, size int) {
 	}
 }
 
-// near compares a growth with the written bytes: file systems add a few blocks of their own.
+// near compares a growth with the written bytes, because file systems add a few blocks.
 func near(t *testing.T, what string, got, want int64) {
 	t.Helper()
 	if got < want || got > want+want/10+4*PerFile {
@@ -32,8 +32,8 @@ func near(t *testing.T, what string, got, want int64) {
 	}
 }
 
-// New files count and old ones do not, grown or not: files by their blocks, holes for free, names once, each file at
-// least for its inode, and removed files while they are held open.
+// New files count and old ones do not, even if they grow: files by their blocks without holes, several names once, each
+// file at least for its inode, and removed files while they are open.
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// Files written while the beginning is read do not belong to it, old files that changed meanwhile do, and a folder
+// Files written during the first reading do not belong to the beginning, old files changed during it do, and a folder
 // marked full counts with all its content.
 func TestBeginning(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestBeginning(t *testing.T) {
 	near(t, "written meanwhile, and kept", grown(m), 3<<20)
 }
 
-// A tree that is nested too deep to be read counts as too much, if it was not so before; no link leads out of it.
+// A tree that became too deep to be read counts as above the limit; no link leads out of it.
 func TestHostileTrees(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
@@ -140,7 +140,7 @@ func TestHostileTrees(t *testing.T) {
 	near(t, "nobody waits for it", grown(New(time.Now(), []string{dir}, nil, quit)), 0)
 }
 
-// The folders are read only when there is reason to: their file system has filled, or the last reading is old.
+// The folders are read only if their file system has grown or the last reading is old.
 func TestReadsSeldom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

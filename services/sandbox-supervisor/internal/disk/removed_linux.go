@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deleted ends the path of a file without a name in /proc. A file may be called so as well.
+// deleted is the suffix in /proc of the path of a file without a name. A named file may have the same suffix.
 const deleted = " (deleted)"
 
-// removed adds the files without a name that processes hold open or have mapped on watched file systems, and, if a
-// folder cannot be read, every file they hold open: it may lie there. dirty holds the bytes once seen dirty of mapped
-// files whose blocks cannot be read; removed returns it for those that are still mapped.
+// removed adds the files without a name that processes have open or mapped on watched file systems, and, if a folder
+// cannot be read, every file that they have open, because it may be in that folder. dirty holds the bytes once seen
+// dirty of mapped files whose blocks cannot be read; removed returns it for those that are still mapped.
 //
-// A file in flight between two sockets is held by no process and is not found.
+// A file in transit between two sockets is held by no process and is not found.
 func (r *reader) removed(pids []int, systems map[uint64]int64, dirty map[inode]int64) map[inode]int64 {
 	still := map[inode]int64{}
 	for _, pid := range pids {
@@ -31,7 +31,7 @@ func (r *reader) removed(pids []int, systems map[uint64]int64, dirty map[inode]i
 			if !sameFiles(pid, task) {
 				r.open(task+"/fd", systems)
 			}
-			// Threads share their memory; an ended one shows no mapping.
+			// Threads share their memory; an ended one has no mappings.
 			mapped = mapped || r.mapped(task, systems, dirty, still)
 		}
 	}
@@ -44,18 +44,18 @@ func (r *reader) removed(pids []int, systems map[uint64]int64, dirty map[inode]i
 	return still
 }
 
-// sameFiles reports whether a thread has the descriptors of its process's first thread, and is another.
+// sameFiles reports whether a thread shares the descriptors of its process's first thread, and is another thread.
 func sameFiles(pid int, task string) bool {
 	tid, err := strconv.Atoi(filepath.Base(task))
 	if err != nil || tid == pid {
 		return false
 	}
-	const files = 2 // KCMP_FILES
+	const files = 2 // the value of KCMP_FILES
 	differ, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(pid), uintptr(tid), files, 0, 0, 0)
 	return errno == 0 && differ == 0
 }
 
-// open adds the files of a folder of descriptors.
+// open adds the files in a folder of descriptors.
 func (r *reader) open(folder string, systems map[uint64]int64) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -64,13 +64,13 @@ func (r *reader) open(folder string, systems map[uint64]int64) {
 	for _, e := range entries {
 		path := folder + "/" + e.Name()
 		if target, err := os.Readlink(path); err == nil && (r.blind || strings.HasSuffix(target, deleted)) {
-			_ = r.held(path, r.blind, systems) // a descriptor closed meanwhile holds no file
+			_ = r.held(path, r.blind, systems) // a descriptor closed in the meantime holds no file
 		}
 	}
 }
 
-// held adds the file that a link of /proc leads to if it has no name, or a name and named is set. It fails where the
-// link cannot be followed.
+// held adds the file behind a link of /proc if it has no name, or if named is set and it has one. It fails if the link
+// cannot be followed.
 func (r *reader) held(path string, named bool, systems map[uint64]int64) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -87,9 +87,9 @@ func (r *reader) held(path string, named bool, systems map[uint64]int64) error {
 	return nil
 }
 
-// mapped adds the files without a name that a thread has mapped; it reports whether the thread has any memory. The
-// kernel lets only root follow a mapping to its file. For others the dirty bytes of the mapping count: that much of the
-// file has blocks.
+// mapped adds the files without a name that a thread has mapped, and reports whether the thread has any memory. Only
+// root can follow a mapping to its file. For other users the dirty bytes of the mapping count, because at least that
+// part of the file has blocks.
 func (r *reader) mapped(task string, systems map[uint64]int64, dirty, still map[inode]int64) bool {
 	maps, err := os.Open(task + "/maps")
 	if err != nil {
@@ -117,9 +117,9 @@ func (r *reader) mapped(task string, systems map[uint64]int64, dirty, still map[
 	return some
 }
 
-// mapping is a line of /proc/PID/maps about a file without a name that is mapped to be shared.
+// mapping is a line of /proc/PID/maps about a shared mapping of a file without a name.
 type mapping struct {
-	span string // as map_files names it
+	span string // the name in map_files
 	id   inode
 }
 
@@ -140,7 +140,7 @@ func parseMapping(line string) (mapping, bool) {
 	return mapping{fields[0], inode{unix.Mkdev(uint32(high), uint32(low)), ino}}, true
 }
 
-// written returns how much of the files without a name that a thread has mapped is dirty, in bytes.
+// written returns the number of dirty bytes of the files without a name that a thread has mapped.
 func written(task string) map[inode]int64 {
 	smaps, err := os.Open(task + "/smaps")
 	if err != nil {
@@ -150,7 +150,8 @@ func written(task string) map[inode]int64 {
 	return dirtyOf(smaps)
 }
 
-// dirtyOf adds up the dirty parts of shared mappings of files without a name in a text as that of /proc/PID/smaps.
+// dirtyOf adds up the dirty parts of shared mappings of files without a name, from a text in the format of
+// /proc/PID/smaps.
 func dirtyOf(smaps io.Reader) map[inode]int64 {
 	sizes := map[inode]int64{}
 	var current mapping
@@ -161,7 +162,7 @@ func dirtyOf(smaps io.Reader) map[inode]int64 {
 			return sizes
 		}
 		name, rest, _ := strings.Cut(line, ":")
-		if strings.Contains(name, " ") { // the first line of a mapping: the colon is that of its device
+		if strings.Contains(name, " ") { // the first line of a mapping: the colon belongs to its device
 			current, counts = parseMapping(line)
 			counts = counts && strings.Fields(line)[1][3] == 's'
 			continue

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// mapRemoved maps a removed file, closes it, writes to it, says so and waits for the end of its input.
+// mapRemoved maps a removed file, closes it, writes to it, reports that and waits for the end of its input.
 func mapRemoved(dir string) {
 	f, err := os.Create(dir + "/mapped")
 	if err != nil {
@@ -50,7 +50,7 @@ func mapRemoved(dir string) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// threadRemoved holds a removed file of 16 MiB in a thread with a table of descriptors of its own.
+// threadRemoved holds a removed file of 16 MiB in a thread with a separate table of descriptors.
 func threadRemoved(dir string) {
 	done := make(chan error)
 	go func() {
@@ -73,7 +73,7 @@ func threadRemoved(dir string) {
 	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
-// A removed file counts also where only one thread of a process holds it.
+// A removed file counts even if only one thread of a process holds it.
 func TestFileOfAThreadCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -85,7 +85,8 @@ func TestFileOfAThreadCounts(t *testing.T) {
 	end()
 }
 
-// A file that was removed and closed counts while it is mapped, by its blocks as root and by its dirty pages otherwise.
+// A file that was removed and closed counts while it is mapped: for root by its blocks and otherwise by its dirty
+// pages.
 func TestMappedFileCounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -95,8 +96,8 @@ func TestMappedFileCounts(t *testing.T) {
 	if got < 16<<20 || got > 17<<20 {
 		t.Errorf("a mapped file without a name counts %d bytes, want 16 MiB", got)
 	}
-	// An ordinary user cannot follow the mapping; only its dirty pages are known, and stay counted after they are
-	// written back.
+	// An ordinary user cannot follow the mapping; only its dirty pages are known, and stay counted after they are written
+	// back.
 	id := inode{}
 	for of, size := range written(fmt.Sprintf("/proc/%d/task/%d", pid, pid)) {
 		id = of
@@ -167,7 +168,7 @@ VmFlags: rd wr
 	}
 }
 
-// FuzzDirtyOf holds that no text of a process stops the measurement or counts less than zero.
+// FuzzDirtyOf checks that no text of a process stops the measurement or gives a negative count.
 func FuzzDirtyOf(f *testing.F) {
 	f.Add("7f00-7f01 rw-s 00000000 fd:01 7   /p/a (deleted)\nShared_Dirty:          8 kB\n")
 	f.Add("x y: (deleted)\n Shared_Dirty: -1 kB\n")

@@ -13,27 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// packet is the most bytes of one packet: well below any socket buffer, so that a packet is never refused for its size.
+// packet is the maximum size of one packet: well below any socket buffer, so that a packet is never refused for its
+// size.
 const packet = 32 << 10
 
-// The first byte of a packet says whether more of its frame follows.
+// The first byte of a packet shows whether more of its frame follows.
 const (
 	last = 0
 	more = 1
 )
 
-// Conn is one end of the connection. Send may be called by many at once, Receive by one at a time; Close ends both.
+// Conn is one end of the connection. Send may be called from any goroutine, Receive by one at a time; Close ends both.
 type Conn struct {
 	file *os.File
 	raw  syscall.RawConn
-	// Patience is how long Send waits for the other end to read, for ever for 0. Set it before the first Send. After a
-	// Send that has failed the connection may hold half a frame and is of no use.
+	// Patience is the maximum time that Send waits for the other end to read, 0 for no limit. Set it before the first
+	// Send. After a failed Send the connection may hold half a frame and must not be used.
 	Patience time.Duration
-	send     sync.Mutex // held for one whole frame, so that the packets of two do not mix
+	send     sync.Mutex // held for a whole frame, so that packets of two frames do not mix
 	buf, oob []byte     // of the packet that Receive reads
 }
 
-// Pair returns a connection and its other end, which is to be given to a new process and then closed.
+// Pair returns a connection and its other end, to be passed to a new process and then closed.
 func Pair() (*Conn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -48,7 +49,7 @@ func Pair() (*Conn, *os.File, error) {
 	return ours, theirs, nil
 }
 
-// Open makes a connection of a socket. The connection owns fd from here on, also when it fails.
+// Open makes a connection from a socket. It takes ownership of fd, also on failure.
 func Open(fd int) (*Conn, error) {
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -67,8 +68,8 @@ func Open(fd int) (*Conn, error) {
 // Close ends the connection; the other end receives io.EOF.
 func (c *Conn) Close() error { return c.file.Close() }
 
-// End closes the connection after an OpEnd, by which the other end knows that this one has not died. It never waits: to
-// one that does not read, or while a Send waits, only the connection's end is told.
+// End sends OpEnd, which announces an orderly end, and closes the connection. It never waits: if the peer does not
+// read, or while a Send waits, the peer only sees the connection's end.
 func (c *Conn) End() error {
 	if c.send.TryLock() {
 		data, err := json.Marshal(Frame{Op: OpEnd})
@@ -82,8 +83,8 @@ func (c *Conn) End() error {
 	return c.Close()
 }
 
-// Send sends a frame with descriptors, which stay the caller's to close. It blocks while the other end does not read,
-// at most for Patience.
+// Send sends a frame with descriptors, which the caller closes. It blocks while the other end does not read, at most
+// for Patience.
 func (c *Conn) Send(f Frame, fds ...int) error {
 	data, err := json.Marshal(f)
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *Conn) Send(f Frame, fds ...int) error {
 	c.send.Lock()
 	defer c.send.Unlock()
 	if c.Patience > 0 {
-		_ = c.file.SetWriteDeadline(time.Now().Add(c.Patience)) // one that fails leaves it patient
+		_ = c.file.SetWriteDeadline(time.Now().Add(c.Patience)) // if this fails there is only no deadline
 	}
 	out := make([]byte, 1, 1+min(len(data), packet))
 	for first := true; first || len(data) > 0; first = false {
@@ -131,8 +132,8 @@ func (c *Conn) sendPacket(data, rights []byte) error {
 	return errors.Join(err, sendErr)
 }
 
-// Receive returns the next frame and its descriptors, which are the caller's to close and are closed on exec. It
-// returns io.EOF when the other end is closed, also by its process's death.
+// Receive returns the next frame and its descriptors, which have close-on-exec and are closed by the caller. It returns
+// io.EOF when the other end is closed, also by the death of its process.
 func (c *Conn) Receive() (f Frame, fds []int, err error) {
 	defer func() {
 		if err != nil {

@@ -36,7 +36,7 @@ func pair(t testing.TB) (*Conn, *Conn) {
 	return a, b
 }
 
-// A frame of any size and content arrives as it left.
+// A frame of any size and content arrives unchanged.
 func TestFramesArriveWhole(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -62,7 +62,7 @@ func TestFramesArriveWhole(t *testing.T) {
 	})
 }
 
-// Descriptors arrive with their frame, open and closed on exec, also beside a frame of many packets.
+// Descriptors arrive with their frame, open and with close-on-exec, also with a frame of many packets.
 func TestDescriptorsTravel(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -94,7 +94,7 @@ func TestDescriptorsTravel(t *testing.T) {
 	}
 }
 
-// Many senders at once do not mix their frames.
+// Frames of concurrent senders do not mix.
 func TestSendersDoNotMix(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -122,7 +122,7 @@ func TestSendersDoNotMix(t *testing.T) {
 	wg.Wait()
 }
 
-// The end of one side is io.EOF at the other, after everything that was sent before.
+// The end of one side gives io.EOF at the other, after everything that was sent before.
 func TestEndComesLast(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
@@ -141,7 +141,8 @@ func TestEndComesLast(t *testing.T) {
 	}
 }
 
-// A frame longer than allowed is refused by its sender and by its receiver, and garbage is an error, never a crash.
+// A frame above the size limit is refused by its sender and by its receiver, and garbage gives an error and never a
+// crash.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte("\x00{}"))
 	f.Add([]byte("\x00{\"op\":\"start\",\"argv\":[\"true\"]}"))
@@ -170,7 +171,7 @@ func FuzzReceive(f *testing.F) {
 	})
 }
 
-// A frame beyond the limits never leaves.
+// A frame beyond the limits is not sent.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	a, _ := pair(t)

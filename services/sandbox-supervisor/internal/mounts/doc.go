@@ -1,3 +1,4 @@
-// Package mounts takes trees of the file system by descriptor and shows them elsewhere: never by a path that could lead
-// somewhere else by the time it is used. The supervisor prepares trees with it, and the init of a cage attaches them.
+// Package mounts clones trees of the file system by descriptor and mounts them elsewhere, without paths that could lead
+// to another file by the time of their use. The supervisor prepares trees with it, and the init of a cage attaches
+// them.
 package mounts

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The attributes of mounts in a cage: never with devices or set-id programs.
+// The attributes of mounts in a cage, without device files and set-id programs.
 const (
 	Writable = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	ReadOnly = Writable | unix.MOUNT_ATTR_RDONLY
@@ -14,14 +14,14 @@ const (
 	Device = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
 )
 
-// Find returns a descriptor of the file at a path below dir, opened with O_PATH, and its state. A path with a link in
+// Find returns a descriptor of the file at a path below dir, opened with O_PATH, and its status. A path with a link in
 // it is refused.
 func Find(dir int, path string) (fd int, st unix.Stat_t, err error) {
 	for {
 		fd, err = unix.Openat2(dir, path, &unix.OpenHow{
 			Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
-		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a rename came between
+		if err != unix.EINTR && err != unix.EAGAIN { // EAGAIN: a concurrent rename
 			break
 		}
 	}
@@ -36,7 +36,7 @@ func Find(dir int, path string) (fd int, st unix.Stat_t, err error) {
 }
 
 // Clone returns a separate mount of the file or folder of fd, with all mounts in it: detached, private, with
-// attributes. With userns, unless it is -1, its owners are mapped as that user namespace says.
+// attributes. Unless userns is -1, its owners are mapped by that user namespace.
 func Clone(fd int, attr uint64, userns int) (tree int, err error) {
 	tree, err = unix.OpenTree(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
@@ -65,7 +65,7 @@ func Clone(fd int, attr uint64, userns int) (tree int, err error) {
 	return tree, nil
 }
 
-// MapError says that a file system cannot map owners.
+// MapError reports a file system that cannot map owners.
 type MapError struct{ err error }
 
 func (e *MapError) Error() string { return "mapping owners: " + e.err.Error() }

@@ -11,7 +11,7 @@ import (
 // loopback is the index of the loopback interface, the first of every namespace.
 const loopback = 1
 
-// Constants of <linux/fib_rules.h> that golang.org/x/sys/unix lacks.
+// Constants of <linux/fib_rules.h> that golang.org/x/sys/unix does not have.
 const (
 	fraPriority   = 6
 	fraTable      = 15
@@ -19,7 +19,7 @@ const (
 	actionToTable = 1
 )
 
-// link is a socket to the kernel's routing.
+// link is a routing socket to the kernel.
 type link struct {
 	fd  int
 	seq uint32
@@ -59,7 +59,7 @@ func family(addr netip.Addr) byte {
 	return unix.AF_INET6
 }
 
-// create has the kernel make an object, and accepts an existing one.
+// create asks the kernel to create an object, and accepts an existing one.
 func (l *link) create(kind uint16, body message) error {
 	err := l.request(kind, unix.NLM_F_CREATE|unix.NLM_F_EXCL, body)
 	if errors.Is(err, unix.EEXIST) {
@@ -101,10 +101,10 @@ func (l *link) request(kind, flags uint16, body message) error {
 	}
 }
 
-// errUsed refuses a namespace in use: changing it might cut a whole machine off.
+// errUsed refuses a namespace in use, because a change might cut off a whole machine.
 var errUsed = errors.New("the network namespace is not a new one")
 
-// up switches the loopback interface on, which in a new namespace is off.
+// up enables the loopback interface, which is disabled in a new namespace.
 func (l *link) up() error {
 	ifreq, err := unix.NewIfreq("lo")
 	if err != nil {
@@ -122,25 +122,25 @@ func (l *link) up() error {
 		return errUsed
 	}
 	body := message{unix.AF_UNSPEC, 0, 0, 0}
-	for _, n := range []uint32{loopback, unix.IFF_UP, unix.IFF_UP} { // index, flags, which of them to change
+	for _, n := range []uint32{loopback, unix.IFF_UP, unix.IFF_UP} { // index, flags, mask of changed flags
 		body = binary.NativeEndian.AppendUint32(body, n)
 	}
 	return l.request(unix.RTM_NEWLINK, 0, body)
 }
 
-// address gives the loopback interface one address more.
+// address adds an address to the loopback interface.
 func (l *link) address(addr netip.Addr) error {
 	body := message{family(addr), byte(addr.BitLen()), unix.IFA_F_NODAD, unix.RT_SCOPE_HOST}
 	body = append(body, number(loopback)...)
 	return l.create(unix.RTM_NEWADDR, body.with(unix.IFA_LOCAL, addr.AsSlice()).with(unix.IFA_ADDRESS, addr.AsSlice()))
 }
 
-// local makes every address in prefix this machine's own, as far as table is looked into.
+// local makes every address in prefix an address of this machine, in table.
 func (l *link) local(prefix netip.Prefix, table byte) error {
 	return l.create(unix.RTM_NEWROUTE, route(prefix, table, unix.RTN_LOCAL).with(unix.RTA_OIF, number(loopback)))
 }
 
-// unreachable has every address in prefix be out of reach, as far as table is looked into.
+// unreachable makes every address in prefix unreachable, in table.
 func (l *link) unreachable(prefix netip.Prefix, table byte) error {
 	return l.create(unix.RTM_NEWROUTE, route(prefix, table, unix.RTN_UNREACHABLE))
 }
@@ -156,12 +156,12 @@ func route(prefix netip.Prefix, table, kind byte) message {
 	return body
 }
 
-// rule has protocol, 0 for every one, look into table at that priority.
+// rule makes packets of a protocol, 0 for all, use table, with the given priority.
 func (l *link) rule(family byte, priority uint32, table, protocol byte) error {
 	return l.create(unix.RTM_NEWRULE, ruleBody(family, priority, table, protocol))
 }
 
-// noRule takes a rule away.
+// noRule removes a rule.
 func (l *link) noRule(family byte, priority uint32, table byte) error {
 	return l.request(unix.RTM_DELRULE, 0, ruleBody(family, priority, table, 0))
 }

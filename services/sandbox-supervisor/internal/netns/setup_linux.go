@@ -7,14 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlog is how many connections may wait to be accepted.
+// backlog is the maximum number of connections that wait to be accepted.
 const backlog = 512
 
-// Setup sets up this process's network namespace, unless that is in use, and returns its sockets: those of Datagrams,
-// those of Streams in their order, and, if the kernel has it, one that sees attempts to connect elsewhere (see watch).
-// They do not block. Behind them come the files that count UDP without a route (see Unrouted), one for each family in
-// which only UDP can lack one. All are closed on exec and are the caller's to close. Setup needs CAP_NET_ADMIN,
-// CAP_NET_RAW and CAP_NET_BIND_SERVICE over the namespace, and its /proc. An error leaves no descriptor open.
+// Setup sets up this process's network namespace, unless it is in use, and returns its sockets: those of Datagrams,
+// those of Streams in their order, and, if the kernel supports it, one that sees attempts to connect elsewhere (see
+// watch). They are non-blocking. They are followed by the files that count UDP without a route (see Unrouted), one for
+// each family in which only UDP can lack a route. All have close-on-exec, and the caller closes them. Setup needs
+// CAP_NET_ADMIN, CAP_NET_RAW and CAP_NET_BIND_SERVICE over the namespace, and its /proc. An error leaves no descriptor
+// open.
 func Setup(plan Plan) (fds []int, err error) {
 	defer func() {
 		if err != nil {
@@ -56,8 +57,8 @@ func Setup(plan Plan) (fds []int, err error) {
 	return fds, nil
 }
 
-// routes makes the addresses of plan this namespace's own. It returns the counters of the families in which TCP always
-// has a route, so that they count UDP alone.
+// routes makes the addresses of plan addresses of this namespace. It returns the counters of the families in which TCP
+// always has a route, so that they count only UDP.
 func routes(plan Plan) (counters []string, err error) {
 	l, err := openLink()
 	if err != nil {
@@ -74,12 +75,12 @@ func routes(plan Plan) (counters []string, err error) {
 		return nil, fmt.Errorf("route %s: %w", Pool, err)
 	}
 	for _, addr := range plan.Addresses {
-		// A route and no address: an IPv6 address is of use only some time after it was given.
+		// A route and not an address, because an IPv6 address is unusable for some time after it was added.
 		if err := l.local(netip.PrefixFrom(addr, addr.BitLen()), unix.RT_TABLE_LOCAL); err != nil {
 			return nil, fmt.Errorf("address %s: %w", addr, err)
 		}
 	}
-	// A kernel without it only loses sight of refused connections.
+	// Without it refused connections are only not seen.
 	if err := l.everything4(plan.Addresses); err == nil {
 		counters = append(counters, counters4)
 	}
@@ -100,7 +101,7 @@ func socket(at netip.AddrPort, kind int) (int, error) {
 		in4.Addr = at.Addr().As4()
 	} else {
 		name = &unix.SockaddrInet6{Port: int(at.Port()), Addr: at.Addr().As16()}
-		// IPv6 is not content with a route.
+		// For IPv6 a route does not suffice.
 		err = unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_FREEBIND, 1)
 	}
 	if err == nil {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// plan is one with each kind of address.
+// plan is a plan with each kind of address.
 func plan() netns.Plan {
 	return netns.Plan{
 		Addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("2001:db8::7")},
@@ -36,7 +36,7 @@ func plan() netns.Plan {
 	}
 }
 
-// In each way to get a namespace the sockets of a plan are at their addresses, and everything else is refused at once.
+// In each kind of namespace the sockets of a plan are at their addresses, and all other traffic is refused at once.
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	for _, way := range netnstest.Ways() {
@@ -63,10 +63,10 @@ func TestSetup(t *testing.T) {
 				conn.Close()
 			}
 			for _, c := range []struct{ network, at, want string }{
-				{"tcp", "198.18.0.2:80", "refused"},     // an address of a name, another port
-				{"tcp", "198.18.77.1:443", "refused"},   // of no name
-				{"tcp", "10.1.2.3:80", "refused"},       // of a rule, another port
-				{"tcp", "93.184.216.34:443", "refused"}, // of the world
+				{"tcp", "198.18.0.2:80", "refused"},     // the address of a name, another port
+				{"tcp", "198.18.77.1:443", "refused"},   // an address without a name
+				{"tcp", "10.1.2.3:80", "refused"},       // the address of a rule, another port
+				{"tcp", "93.184.216.34:443", "refused"}, // an outside address
 				{"tcp", "169.254.169.254:80", "refused"},
 				{"tcp", "[2606:4700::1111]:443", "refused"},
 				{"tcp", "127.0.0.1:8080", "refused"},
@@ -87,14 +87,14 @@ func TestSetup(t *testing.T) {
 	}
 }
 
-// The watching socket sees attempts to connect that the kernel refused, and no traffic of the cage's own.
+// The watching socket sees refused connection attempts, and no traffic of the cage itself.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	space := netnstest.Open(t, netnstest.User, plan())
 	at := len(space.Sockets) - 3
 	watch := os.NewFile(uintptr(space.Sockets[at]), "watch")
 	defer watch.Close()
-	// A descriptor that is closed twice may be another test's the second time.
+	// A descriptor closed twice may belong to another test the second time.
 	defer closeAll(slices.Delete(space.Sockets, at, at+1))
 	tried := []string{"198.18.0.2:443", "8.8.8.8:53", "[2606:4700::1111]:443", "198.18.0.2:8443"}
 	for _, at := range append([]string{"127.0.0.1:9", "[::1]:9"}, tried...) {
@@ -114,8 +114,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// In each kind of namespace the refusals of UDP to the outside are counted for each family, and they alone: no
-// connection, no lookup, and no UDP to the addresses of the policy, by which some resolvers find the best one.
+// In each kind of namespace only refused UDP to the outside is counted, for each family: no connection, no query, and
+// no UDP to the policy's addresses, which some resolvers use to find the best one.
 func TestUnrouted(t *testing.T) {
 	t.Parallel()
 	for _, way := range netnstest.Ways() {
@@ -200,7 +200,7 @@ func TestUnroutedText(t *testing.T) {
 	}
 }
 
-// A server in the cage keeps its port: a listener of ours is at an address of its own.
+// A server in the cage keeps its port: kaged's listeners have their own addresses.
 func TestPortsStayFree(t *testing.T) {
 	t.Parallel()
 	space := netnstest.Open(
@@ -215,7 +215,7 @@ func TestPortsStayFree(t *testing.T) {
 	}
 }
 
-// A plan that cannot be had is refused with the address that is in the way.
+// A plan that cannot be set up is refused with the address that prevents it.
 func TestSetupFails(t *testing.T) {
 	t.Parallel()
 	twice := netip.MustParseAddrPort("198.18.0.2:443")
@@ -225,7 +225,7 @@ func TestSetupFails(t *testing.T) {
 	}
 }
 
-// Packets that are cut off or of no kind lead nowhere.
+// Truncated and unknown packets have no destination.
 func TestDestination(t *testing.T) {
 	t.Parallel()
 	whole := append([]byte{0x46, 8: 0, 9: 6, 16: 8, 17: 8, 18: 4, 19: 4, 23: 0}, 0x99, 0x99, 0, 53)

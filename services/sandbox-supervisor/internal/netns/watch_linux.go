@@ -8,21 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tables and priorities of rules. The kernel's own are at 0, which looks into the local table, and at 32766 and 32767.
+// Tables and priorities of rules. The kernel's own are at 0, which uses the local table, and at 32766 and 32767.
 const (
-	elsewhere = 100 // says that every address is this machine's own
-	datagrams = 101 // is the local table for packets other than TCP
+	elsewhere = 100 // makes every address an address of this machine
+	datagrams = 101 // replaces the local table for packets other than TCP
 
 	beforeMain = 10
 	afterAll   = 40000
 )
 
-// everything4 and everything6 have TCP connections to any address end here, at ports without a listener, so that the
+// everything4 and everything6 make TCP connections to any address end here, at ports without a listener, so that the
 // kernel's refusals can be seen. Without them, on a kernel without policy routing, connections have no route and are
-// refused unseen. Other packets have no route in either case, and fail at once instead of being lost at a closed port
-// here. They are unseen, but counted (see Unrouted).
+// refused unseen. Other packets have no route in either case, and fail at once instead of being lost at a closed port.
+// They are not seen, but counted (see Unrouted).
 
-// everything6 is the simple case: TCP looks into a further table last.
+// everything6 is the simple case: TCP uses an additional table last.
 func (l *link) everything6() error {
 	if err := l.local(netip.PrefixFrom(netip.IPv6Unspecified(), 0), elsewhere); err != nil {
 		return err
@@ -31,10 +31,10 @@ func (l *link) everything6() error {
 }
 
 // everything4 puts every address into the local table, because IPv4 sends no refusal from an address outside of it, and
-// has another table for packets other than TCP. That one leaves out the addresses of names too: a program that tries
-// QUIC first fails, and turns to TCP at once. It fails with EHOSTUNREACH, which the kernel does not count: some
-// resolvers (c-ares, gRPC's) connect a UDP socket to each address they find, only to learn which is the best, and that
-// is no refused traffic.
+// uses another table for packets other than TCP. That table also lacks the addresses of names, so that a program that
+// tries QUIC first fails at once and continues with TCP. It fails with EHOSTUNREACH, which the kernel does not count:
+// some resolvers (c-ares, gRPC's) connect a UDP socket to each address only to find the best one, and that must not
+// count as refused traffic.
 func (l *link) everything4(addresses []netip.Addr) error {
 	for _, prefix := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.PrefixFrom(Own, Own.BitLen())} {
 		if err := l.local(prefix, datagrams); err != nil {
@@ -65,9 +65,9 @@ func (l *link) everything4(addresses []netip.Addr) error {
 }
 
 // watch returns a socket that receives the first packet of each attempted connection to an address outside 127.0.0.0/8
-// and ::1: its IP header and the first bytes behind it.
+// and ::1: its IP header and the first bytes after it.
 func watch() (int, error) {
-	// Protocol 0 receives no packet, so none arrives before the filter is set.
+	// Protocol 0 receives no packet, so that none arrives before the filter is set.
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, err
@@ -89,12 +89,12 @@ func watch() (int, error) {
 	return fd, nil
 }
 
-// opening is the filter for SYN without ACK, seen once, on its way in.
+// opening is the filter for incoming packets with SYN and without ACK, so that each is seen once.
 func opening() []unix.SockFilter {
 	const (
 		adProtocol = 0xfffff000     // SKF_AD_OFF + SKF_AD_PROTOCOL
 		adPkttype  = 0xfffff000 + 4 // SKF_AD_OFF + SKF_AD_PKTTYPE
-		kept       = 128            // bytes of a packet that are kept
+		kept       = 128            // bytes kept of a packet
 		outgoing   = unix.PACKET_OUTGOING
 		load1      = unix.BPF_LD | unix.BPF_B | unix.BPF_ABS
 		load2      = unix.BPF_LD | unix.BPF_H | unix.BPF_ABS
@@ -118,7 +118,7 @@ func opening() []unix.SockFilter {
 		4:  op(jeq, unix.ETH_P_IP, 0, 19),
 		5:  op(load1, 9, 0, 0), // protocol
 		6:  op(jeq, unix.IPPROTO_TCP, 0, 17),
-		7:  op(load2, 6, 0, 0), // a fragment but the first has no TCP header
+		7:  op(load2, 6, 0, 0), // only the first fragment has a TCP header
 		8:  op(jset, 0x1fff, 15, 0),
 		9:  op(load1, 16, 0, 0), // destination
 		10: op(jeq, 127, 13, 0),
@@ -128,7 +128,7 @@ func opening() []unix.SockFilter {
 		14: op(jeq, syn, 8, 9),
 		15: op(load1, 6, 0, 0), // next header
 		16: op(jeq, unix.IPPROTO_TCP, 0, 7),
-		17: op(load4, 24, 0, 0), // destination but ::/32, which is ::1's
+		17: op(load4, 24, 0, 0), // destination except ::/32, which contains ::1
 		18: op(jeq, 0, 0, 1),
 		19: op(ret, 0, 0, 0),
 		20: op(load1, 40+13, 0, 0), // flags
@@ -139,7 +139,7 @@ func opening() []unix.SockFilter {
 	}
 }
 
-// Destination reads where the packet that a watching socket received was to go.
+// Destination parses the destination of a packet from a watching socket.
 func Destination(packet []byte) (netip.AddrPort, bool) {
 	if len(packet) < 1 {
 		return netip.AddrPort{}, false

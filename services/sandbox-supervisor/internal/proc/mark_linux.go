@@ -10,26 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family is the bits of a mark that one supervisor's marks share.
+// family is the mask of the bits shared by one supervisor's marks.
 const family = uint64(0xffffffff << 32)
 
-// Mark returns the mark of command n of the supervisor called node; n 0 is the shim itself. Marks of one node are a
-// family: their upper bits are a hash of its name, never all zeros, so that no ordinary limit looks like one.
+// Mark returns the mark of command n of the supervisor of a node; n 0 is the shim itself. Marks of one node are a
+// family: their upper bits are a hash of its name, never all zeros, so that no ordinary limit equals a mark.
 func Mark(node string, n uint32) uint64 {
 	h := fnv.New32a()
 	h.Write([]byte(node))
-	// The top bit stays clear: all ones is no limit. The next one is set, so that a family is never small.
+	// The top bit is 0, because all ones means no limit. The next bit is 1, so that a family is never small.
 	return uint64(h.Sum32()&0x7fffffff|0x40000000)<<32 | uint64(n)
 }
 
-// Family returns whether two marks are of one node.
+// Family reports whether two marks belong to one node.
 func Family(a, b uint64) bool { return a&family == b&family }
 
 // Own returns the shim's own mark in the family of mark.
 func Own(mark uint64) uint64 { return mark & family }
 
-// SetMark marks this process, and with it every process it starts from now on. The hard limit stays, so that the mark
-// can be set again. It fails where a hard limit is in the way.
+// SetMark marks this process and all processes that it starts from now on. The hard limit is unchanged, so that the
+// mark can be set again. It fails if the hard limit is too low.
 func SetMark(mark uint64) error {
 	var now unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &now); err != nil {
@@ -41,7 +41,7 @@ func SetMark(mark uint64) error {
 	return unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: mark, Max: now.Max}, nil)
 }
 
-// MarkOf returns a process's mark: 0 for an ended process, its ordinary limit for one without a mark.
+// MarkOf returns a process's mark: 0 for an ended process, the ordinary limit for an unmarked one.
 func MarkOf(pid int) uint64 {
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
@@ -51,7 +51,7 @@ func MarkOf(pid int) uint64 {
 	if !errors.Is(err, unix.EPERM) {
 		return 0
 	}
-	// Another user's process, such as one that was started through sudo: prlimit is refused and the file is not.
+	// For another user's process, such as one started by sudo, prlimit is refused but the file is readable.
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/limits")
 	if err != nil {
 		return 0

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ticks is how many clock ticks /proc counts in a second, on every architecture Go runs on.
+// ticks is the number of clock ticks per second in /proc, on every architecture of Go.
 const ticks = 100
 
 // Stat is the state of a process.
 type Stat struct {
 	// Parent, Group and Session are process ids.
 	Parent, Group, Session int
-	// Zombie says that the process has ended and waits for its parent.
+	// Zombie means that the process has ended and was not reaped.
 	Zombie bool
-	// CPU is the time it has used, WaitedCPU that of its ended children.
+	// CPU is its CPU time, WaitedCPU that of its reaped children.
 	CPU, WaitedCPU time.Duration
-	// Threads is how many it has.
+	// Threads is the number of its threads.
 	Threads int64
 	// Resident is its resident memory in bytes.
 	Resident int64
@@ -38,12 +38,12 @@ func Read(pid int) (Stat, error) {
 	return parseStat(data)
 }
 
-// parseStat reads /proc/PID/stat. The second field, the name in parentheses, may hold any character, parentheses
+// parseStat parses /proc/PID/stat. The second field, the name in parentheses, may contain any character, parentheses
 // included.
 func parseStat(data []byte) (Stat, error) {
 	_, rest, found := bytesCutLast(data, ')')
 	fields := bytes.Fields(rest)
-	const resident = 21 // of the fields after the name, counted from 0
+	const resident = 21 // index of the field, counted from 0 after the name
 	if !found || len(fields) <= resident {
 		return Stat{}, errors.New("not the stat of a process")
 	}
@@ -88,7 +88,7 @@ func All() ([]int, error) {
 	return pids, nil
 }
 
-// Marked returns the processes whose mark match accepts, without this process. Zombies are among them.
+// Marked returns the processes whose mark match accepts, without this process. It includes zombies.
 func Marked(match func(mark uint64) bool) ([]int, error) {
 	pids, err := All()
 	if err != nil {
@@ -115,7 +115,7 @@ func Children() ([]int, error) {
 		data, err := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			if _, gone := os.Stat("/proc/self/task/" + task.Name()); gone != nil {
-				continue // the thread ended; its children went to another
+				continue // the thread has ended; its children have a new parent
 			}
 			return childrenByParent() // a kernel without these files
 		}
@@ -131,7 +131,7 @@ func Children() ([]int, error) {
 	return pids, nil
 }
 
-// childrenByParent finds the children of this process by asking every process for its parent.
+// childrenByParent finds the children of this process by reading the parent of every process.
 func childrenByParent() ([]int, error) {
 	pids, err := All()
 	if err != nil {
@@ -147,12 +147,12 @@ func childrenByParent() ([]int, error) {
 	return children, nil
 }
 
-// Signal sends a signal to pid if still says, after the process is held, that it is the one that is meant: ids are used
-// again. It reports whether the signal was sent.
+// Signal sends a signal to pid if still confirms, after a pidfd is open, that it is the intended process, because ids
+// are reused. It reports whether the signal was sent.
 func Signal(pid int, sig unix.Signal, still func(pid int) bool) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
-		// A kernel or a filter without pidfds: the check and the signal are then two steps.
+		// Without pidfds, by the kernel or a filter, the check and the signal are two steps.
 		return still(pid) && unix.Kill(pid, sig) == nil
 	}
 	if err != nil {
@@ -162,7 +162,7 @@ func Signal(pid int, sig unix.Signal, still func(pid int) bool) bool {
 	return still(pid) && unix.PidfdSendSignal(fd, sig, nil, 0) == nil
 }
 
-// Alive leaves out the processes that have ended.
+// Alive removes ended processes.
 func Alive(pids []int) []int {
 	alive := pids[:0]
 	for _, pid := range pids {
@@ -173,7 +173,7 @@ func Alive(pids []int) []int {
 	return alive
 }
 
-// Descendants returns the processes that a process has started, directly or not, as far as their parents live.
+// Descendants returns the descendants of a process whose parents are alive.
 func Descendants(pid int) []int {
 	var found []int
 	for queue := []int{pid}; len(queue) > 0; {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// marked starts a command with a mark, which it inherits from this process: so these tests are not parallel.
+// marked starts a command with a mark, which it inherits from this process; therefore these tests are not parallel.
 func marked(t *testing.T, mark uint64, argv ...string) *exec.Cmd {
 	t.Helper()
 	if err := SetMark(mark); err != nil {
@@ -34,7 +34,7 @@ func marked(t *testing.T, mark uint64, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// A mark survives the tricks of daemons: a new session, an empty environment, a new program.
+// A mark is kept by daemons: across a new session, an empty environment, and a new program.
 func TestMarksAreInherited(t *testing.T) {
 	mark := Mark("a node", 7)
 	marked(t, mark, "/bin/sh", "-c", "setsid env -i /bin/sh -c '(echo up; exec sleep 1000) & sleep 1000' & wait")
@@ -55,7 +55,7 @@ func TestMarksAreInherited(t *testing.T) {
 	}
 }
 
-// A child is found by its parent, and its parent, memory and state are read.
+// A child is found by its parent, with its parent, memory and state.
 func TestChildren(t *testing.T) {
 	cmd := marked(t, Mark("a node", 8), "/bin/sh", "-c", "echo up; exec sleep 1000")
 	for name, children := range map[string]func() ([]int, error){"files": Children, "scan": childrenByParent} {
@@ -76,7 +76,7 @@ func TestChildren(t *testing.T) {
 	}
 }
 
-// Marks of one node are a family, those of two nodes are not, and no mark is an ordinary limit.
+// Marks of one node are a family, those of two nodes are not, and no mark equals an ordinary limit.
 func TestFamilies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		node, n, m := rapid.String().Draw(t, "node"), rapid.Uint32().Draw(t, "n"), rapid.Uint32().Draw(t, "m")
@@ -104,7 +104,7 @@ func TestMarkInFile(t *testing.T) {
 	}
 }
 
-// The stat of a process with a hostile name is read as that of any other, and garbage is an error.
+// The stat of a process with a hostile name is parsed like any other, and garbage is an error.
 func FuzzParseStat(f *testing.F) {
 	f.Add("7 (a) R) 1) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9 10 11 18446744073709551615 1 1 0")
 	f.Add("7 (x")
@@ -117,7 +117,7 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-// The fields are the ones of proc(5).
+// The fields are those of proc(5).
 func TestParseStat(t *testing.T) {
 	stat, err := parseStat(
 		[]byte("7 (a) R) 1) Z 2 3 4 0 -1 4194560 1 2 3 4 500 600 700 800 20 0 1 0 9 10 11 18446744073709551615 1 1 0"),

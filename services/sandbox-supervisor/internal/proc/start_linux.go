@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start starts a command that must see this process's end even while it is stopped: it is sent SIGCONT then, which does
-// not affect a running one. wait returns when the command has ended, as cmd.Wait does, to any number of callers. Start
-// fails as cmd.Start does.
+// Start starts a command that must notice this process's end even while it is stopped: the kernel then sends it
+// SIGCONT, which does not affect a running command. wait returns when the command has ended, as cmd.Wait does, for any
+// number of callers. Start fails as cmd.Start does.
 //
-// The system takes the thread that starts a process for its parent. That thread is kept for as long as the process
-// lives, by a goroutine of its own, which ends with the process.
+// For the kernel the parent is the thread that starts a process. A goroutine keeps that thread while the process lives,
+// and ends with it.
 func Start(cmd *exec.Cmd) (wait func() error, err error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -42,7 +42,7 @@ func Start(cmd *exec.Cmd) (wait func() error, err error) {
 	}, nil
 }
 
-// Ended waits for the end of the process that a pidfd stands for, at most for limit. It reports whether it came.
+// Ended waits for the end of a pidfd's process, at most for limit. It reports whether the process has ended.
 func Ended(pidfd int, limit time.Duration) bool {
 	for end := time.Now().Add(limit); ; {
 		n, err := unix.Poll(

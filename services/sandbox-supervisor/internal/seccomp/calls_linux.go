@@ -2,8 +2,8 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// always are the system calls of every architecture that are allowed for any arguments: those of Docker's default
-// profile for a process without capabilities, less those that are of no use in a cage.
+// always are the system calls of every architecture that are allowed with any arguments: those of Docker's default
+// profile for a process without capabilities, without those of no use in a cage.
 var always = []int{
 	unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_ADJTIMEX, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CACHESTAT,
 	unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_CHDIR, unix.SYS_CLOCK_GETRES, unix.SYS_CLOCK_GETTIME,

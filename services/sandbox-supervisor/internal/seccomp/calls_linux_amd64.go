@@ -2,13 +2,13 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// arch is the kernel's id of this architecture: a call of another one (int 0x80) kills.
+// arch is the kernel's id of this architecture; a call of another one (int 0x80) kills the process.
 const arch = unix.AUDIT_ARCH_X86_64
 
-// foreign is the bit in the number of an x32 call; all of them are refused.
+// foreign is the bit in the number of an x32 call; all x32 calls are refused.
 const foreign = 0x40000000
 
-// older are those that only old architectures have.
+// older are calls that only old architectures have.
 var older = []int{
 	unix.SYS_ACCESS, unix.SYS_ALARM, unix.SYS_ARCH_PRCTL, unix.SYS_CHOWN, unix.SYS_DUP2, unix.SYS_EPOLL_CREATE,
 	unix.SYS_EPOLL_CTL_OLD, unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_WAIT_OLD, unix.SYS_EVENTFD, unix.SYS_FORK,
@@ -18,7 +18,7 @@ var older = []int{
 	unix.SYS_SYMLINK, unix.SYS_TIME, unix.SYS_UNLINK, unix.SYS_URETPROBE, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_VFORK,
 }
 
-// olderRules are those among them that depend on their arguments.
+// olderRules are the rules of those that are only allowed with some arguments.
 func olderRules() map[int][]alternative {
 	return map[int][]alternative{
 		unix.SYS_OPEN:  opening(1, 2),

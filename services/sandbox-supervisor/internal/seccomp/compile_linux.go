@@ -11,7 +11,7 @@ import (
 const (
 	offNumber = 0
 	offArch   = 4
-	offArgs   = 16 // the lower half of each comes first, on every architecture there is a filter for
+	offArgs   = 16 // on every supported architecture the lower half of each argument comes first
 )
 
 // Results of a filter.
@@ -20,7 +20,7 @@ const (
 	kill     = unix.SECCOMP_RET_KILL_PROCESS
 	refuse   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	unknown  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-	farthest = 255 // of a conditional jump
+	farthest = 255 // maximum offset of a conditional jump
 )
 
 type code []unix.SockFilter
@@ -37,7 +37,7 @@ func jump(test uint16, value uint32, yes, no uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | test, K: value, Jt: yes, Jf: no}
 }
 
-// Filter returns the filter of a profile as the kernel takes it: an array of struct sock_filter.
+// Filter returns the filter of a profile in the kernel's format: an array of struct sock_filter.
 func Filter(p Profile) []byte {
 	program := compile(p)
 	raw := make([]byte, 0, 8*len(program))
@@ -56,7 +56,7 @@ func compile(p Profile) code {
 	for nr := range list {
 		last = max(last, nr)
 	}
-	// The answer to each number, as the code that gives it, and the ranges in which it is the same.
+	// The code for each number, and the ranges of numbers with the same code.
 	var ranges []numbers
 	for nr := 0; nr <= last; nr++ {
 		body := code{answer(refuse)}
@@ -77,13 +77,13 @@ func compile(p Profile) code {
 	return append(program, search(ranges)...)
 }
 
-// numbers is a range of calls, from first to the next one's.
+// numbers is a range of calls, from first to the beginning of the next range.
 type numbers struct {
 	first uint32
 	body  code
 }
 
-// search returns the code that finds the range of the number that is loaded.
+// search returns code that finds the range of the loaded number.
 func search(ranges []numbers) code {
 	if len(ranges) == 1 {
 		return ranges[0].body
@@ -102,23 +102,23 @@ func search(ranges []numbers) code {
 	return append(append(c, below...), above...)
 }
 
-// argumentCode returns the code that answers by the arguments.
+// argumentCode returns code that decides by the arguments.
 func argumentCode(allowed []alternative) code {
 	var c code
 	for _, a := range allowed {
 		c = append(c, alternativeCode(a)...)
 		if len(a) == 0 {
-			return c // unconditional: no further alternative
+			return c // unconditional, so further alternatives do not matter
 		}
 	}
 	return append(c, answer(refuse))
 }
 
-// alternativeCode returns the code that allows the call if every check holds, and else goes on behind itself.
+// alternativeCode returns code that allows the call if every check holds, and otherwise continues after itself.
 func alternativeCode(a alternative) code {
 	c := code{answer(allow)}
 	for _, check := range slices.Backward(a) {
-		// The exit is behind the code made so far.
+		// The exit is after the code made so far.
 		out := uint8(len(c))
 		test := jump(unix.BPF_JEQ, check.value, 0, out)
 		if check.not {

@@ -2,28 +2,27 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// Profile chooses a filter.
+// Profile selects a filter.
 type Profile struct {
-	// Relaxed allows the calls of debuggers: tracing processes of the same cage, and reading
-	// and writing their memory.
+	// Relaxed permits the calls of debuggers: tracing processes of the same cage, and reading and writing their memory.
 	Relaxed bool
-	// NoClone3 makes programs fall back to clone, whose arguments a filter can see. It is for cages without a user
-	// namespace, where only this filter forbids new ones.
+	// NoClone3 makes programs fall back to clone, because a filter can see the arguments of clone. It is for cages without
+	// a user namespace, where only this filter forbids new namespaces.
 	NoClone3 bool
 }
 
-// check compares an argument: it holds if argument & mask is value, or is not, if not is set.
+// check compares an argument: it holds if argument & mask equals value, or differs from it, if not is set.
 type check struct {
 	arg         int
 	mask, value uint32
 	not         bool
 }
 
-// alternative is checks that must all hold. A call is allowed if one of its alternatives does; one without checks
-// always does.
+// alternative is a list of checks that must all hold. A call is allowed if one of its alternatives holds; one without
+// checks always does.
 type alternative []check
 
-// whole is the mask of a whole argument.
+// whole is the mask of a complete argument.
 const whole = ^uint32(0)
 
 func is(arg int, value uint32) check  { return check{arg: arg, mask: whole, value: value} }
@@ -33,13 +32,13 @@ func not(arg int, value uint32) check { return check{arg: arg, mask: whole, valu
 // belong to the host's root outside.
 func noSetID(arg int) check { return check{arg: arg, mask: unix.S_ISUID | unix.S_ISGID} }
 
-// opening allows open with its flags and its mode: only a call that makes a file has a mode.
+// opening permits open with its flags and its mode; only a call that creates a file has a mode.
 func opening(flags, mode int) []alternative {
 	const tmpfile = unix.O_TMPFILE &^ unix.O_DIRECTORY
 	return []alternative{{noSetID(mode)}, {{arg: flags, mask: unix.O_CREAT | tmpfile}}}
 }
 
-// harmlessNode allows mknod for files, pipes and sockets, but not for devices.
+// harmlessNode permits mknod for files, pipes and sockets, not for devices.
 func harmlessNode(mode int) []alternative {
 	var allowed []alternative
 	for _, kind := range []uint32{0, unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK} {
@@ -48,9 +47,9 @@ func harmlessNode(mode int) []alternative {
 	return allowed
 }
 
-// sockets allows local sockets, TCP and UDP, and asking for addresses and routes.
+// sockets permits local sockets, TCP and UDP, and queries for addresses and routes.
 func sockets() []alternative {
-	const typeMask = 0xf // the rest are flags
+	const typeMask = 0xf // the other bits are flags
 	allowed := []alternative{{is(0, unix.AF_UNIX)}, {is(0, unix.AF_NETLINK), is(2, unix.NETLINK_ROUTE)}}
 	for _, domain := range []uint32{unix.AF_INET, unix.AF_INET6} {
 		for _, kind := range []struct{ kind, protocol uint32 }{
@@ -68,31 +67,31 @@ func sockets() []alternative {
 	return allowed
 }
 
-// namespaces are the flags of clone that make one.
+// namespaces are the flags of clone that create one.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// The kinds of programs a process may be (linux/personality.h).
+// Execution domains of a process (linux/personality.h).
 const (
 	perLinux, perLinux32  = 0, 8
 	uname26, noRandomized = 0x0020000, 0x0040000
 )
 
-// rules returns the calls that depend on their arguments.
+// rules returns the calls that are only allowed with some arguments.
 func rules(p Profile) map[int][]alternative {
 	list := map[int][]alternative{
 		unix.SYS_SOCKET:     sockets(),
 		unix.SYS_SOCKETPAIR: {{is(0, unix.AF_UNIX)}},
 		unix.SYS_CLONE:      {{{arg: 0, mask: namespaces}}},
-		// Typing into a terminal, or taking its discipline or the console, would act as the person at it.
+		// Typing into a terminal, or taking over its line discipline or the console, would act as its user.
 		unix.SYS_IOCTL: {{not(1, unix.TIOCSTI), not(1, unix.TIOCLINUX), not(1, unix.TIOCSETD), not(1, unix.TIOCCONS)}},
 		unix.SYS_PERSONALITY: {
 			{is(0, perLinux)},
 			{is(0, perLinux32)},
 			{is(0, uname26)},
 			{is(0, perLinux32|uname26)},
-			{is(0, 0xffffffff)}, // asks
+			{is(0, 0xffffffff)}, // a query
 		},
 		unix.SYS_FCHMOD: {{noSetID(1)}}, unix.SYS_FCHMODAT: {{noSetID(2)}}, unix.SYS_FCHMODAT2: {{noSetID(2)}},
 		unix.SYS_OPENAT: opening(2, 3), unix.SYS_MKNODAT: harmlessNode(2), unix.SYS_MKDIRAT: {{}},
@@ -119,9 +118,9 @@ func rules(p Profile) map[int][]alternative {
 	return list
 }
 
-// absent are calls that fail as if the kernel lacked them, so that programs fall back: to older ones whose arguments
-// a filter can see, because it cannot see a mode behind a pointer; from asynchronous I/O, with events counted for the
-// whole machine, and from memfd_secret, to calls that every kernel has.
+// absent are calls that fail as if the kernel lacked them, so that programs fall back: to older calls with arguments
+// that a filter can see, because it cannot see a mode behind a pointer; from asynchronous I/O, which has a machine-wide
+// limit of events, and from memfd_secret, to calls that every kernel has.
 func absent(p Profile) []int {
 	calls := []int{
 		unix.SYS_OPENAT2, unix.SYS_MEMFD_SECRET,

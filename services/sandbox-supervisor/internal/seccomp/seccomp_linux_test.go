@@ -30,7 +30,7 @@ type call struct {
 	args     [6]uint64
 }
 
-// run executes a filter as the kernel does, and returns its answer and the number of instructions.
+// run executes a filter as the kernel does, and returns its result and the number of instructions.
 func run(t *testing.T, c code, in call) (answer uint32, steps int) {
 	t.Helper()
 	var data [64]byte
@@ -95,8 +95,8 @@ func judge(p Profile, list map[int][]alternative, in call) uint32 {
 
 var profiles = []Profile{{}, {Relaxed: true}, {NoClone3: true}, {Relaxed: true, NoClone3: true}}
 
-// A compiled filter answers as the rules do: for every number, with arguments taken from the rules themselves, with
-// bits added to them, and at random.
+// A compiled filter gives the same results as the rules: for every number, with arguments from the rules themselves,
+// with additional bits, and with random ones.
 func TestCompiled(t *testing.T) {
 	t.Parallel()
 	for _, p := range profiles {
@@ -139,8 +139,7 @@ func TestCompiled(t *testing.T) {
 	}
 }
 
-// No variant of a forbidden call gets through, also not with bits set that the kernel ignores
-// (CVE-2019-10063, CVE-2023-28100).
+// No variant of a forbidden call is allowed, also with bits that the kernel ignores (CVE-2019-10063, CVE-2023-28100).
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	never := []int{
@@ -195,8 +194,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Calls that programs need are allowed; those that debuggers need only with the relaxed profile; and clone3 only
-// where a user namespace contains it.
+// Calls that programs need are allowed, those of debuggers only with the relaxed profile, and clone3 only if a user
+// namespace contains it.
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	for _, p := range profiles {
@@ -231,7 +230,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// The kernel takes the filter and does as it says.
+// The kernel accepts the filter and enforces it.
 func TestKernel(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("/proc/self/exe")

@@ -14,11 +14,11 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
-// connectPiece is the most bytes of one event.
+// connectPiece is the maximum size of one event in bytes.
 const connectPiece = 32 << 10
 
-// Connect joins the stream to a port of a loopback. A goroutine beside it takes the caller's bytes; it ends with
-// the stream, and the first side that ends, ends the connection.
+// Connect joins the stream to a port of a loopback. A second goroutine relays the caller's bytes and ends with the
+// stream. When one side ends, the connection ends.
 func (s *Server) Connect(
 	stream grpc.BidiStreamingServer[sandboxsupervisorv1.ConnectRequest, sandboxsupervisorv1.ConnectEvent],
 ) error {
@@ -60,7 +60,7 @@ func (s *Server) Connect(
 			if cause := stream.Context().Err(); cause != nil && !errors.Is(err, io.EOF) {
 				return fault.From(cause)
 			}
-			return nil // the far side has ended, or the caller has
+			return nil // the far side or the caller has ended
 		}
 		event.Event = &sandboxsupervisorv1.ConnectEvent_Data{Data: buffer[:n]}
 	}

@@ -14,7 +14,7 @@ func (s *Server) ControlProcess(
 	req *sandboxsupervisorv1.ControlProcessRequest,
 ) (*sandboxsupervisorv1.ControlProcessResponse, error) {
 	if c, ok := req.GetControl().(*sandboxsupervisorv1.ControlProcessRequest_Signal); ok {
-		// It may be for a command of Exec.
+		// It may be meant for a command of Exec.
 		err := s.supervisor.Signal(req.GetProcessId(), req.GetSessionId(), c.Signal.GetName())
 		if err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func (s *Server) ControlProcess(
 	return &sandboxsupervisorv1.ControlProcessResponse{Hidden: process.Hidden()}, nil
 }
 
-// control hands input or a size to a process of StartProcess.
+// control passes input or a size to a process of StartProcess.
 func control(process *core.Detached, req *sandboxsupervisorv1.ControlProcessRequest) error {
 	switch c := req.GetControl().(type) {
 	case *sandboxsupervisorv1.ControlProcessRequest_Stdin:
@@ -45,7 +45,7 @@ func control(process *core.Detached, req *sandboxsupervisorv1.ControlProcessRequ
 	}
 }
 
-// processOf returns a process of StartProcess, if it runs for the session or the session is empty. It fails with
+// processOf returns a process of StartProcess, if it belongs to the session or the session is empty. It fails with
 // process_not_found.
 func (s *Server) processOf(session, id string) (*core.Detached, error) {
 	process, err := s.supervisor.Detached(id)

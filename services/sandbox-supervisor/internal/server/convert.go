@@ -26,7 +26,7 @@ func commandFromProto(req *sandboxsupervisorv1.ExecRequest) (core.Command, error
 //convert:one probeToProto core.Report *sandboxsupervisorv1.ProbeCagesResponse
 //convert:one layerToProto core.Layer *sandboxsupervisorv1.CageLayer
 
-// milliseconds returns a duration; what does not fit into one is as long as one can be, which no limit allows.
+// milliseconds returns a duration; a number that does not fit becomes the longest duration, which no limit allows.
 func milliseconds(ms int64) time.Duration {
 	if ms > math.MaxInt64/int64(time.Millisecond) {
 		return math.MaxInt64

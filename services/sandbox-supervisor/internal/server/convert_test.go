@@ -59,7 +59,7 @@ func TestMilliseconds(t *testing.T) {
 	})
 }
 
-// A machine's layers arrive as the probe found them.
+// A machine's layers arrive unchanged.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	probe := probeToProto(

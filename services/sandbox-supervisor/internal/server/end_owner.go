@@ -20,7 +20,7 @@ func (s *Server) EndOwner(
 		return nil, err
 	}
 	res := &sandboxsupervisorv1.EndOwnerResponse{Killed: int32(ended)}
-	if whose.Run == "" { // findings of a run's cages are told at the end of its session
+	if whose.Run == "" { // findings of a run's cages are reported at the end of its session
 		res.Found = contract.FindingsProto(s.supervisor.TakeFound(whose))
 	}
 	return res, nil

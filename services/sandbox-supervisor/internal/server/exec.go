@@ -16,8 +16,8 @@ import (
 
 type execStream = grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
-// Exec runs one command. A goroutine beside it takes the caller's requests; it ends with the stream. Another reports
-// the refusals of the command's cage; it ends with the command.
+// Exec runs one command. A second goroutine receives the caller's requests and ends with the stream. Another reports
+// the refusals of the command's cage and ends with the command.
 func (s *Server) Exec(stream execStream) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Server) Exec(stream execStream) error {
 	if err != nil {
 		return err
 	}
-	// The stream's end cancels, and so does a request that makes no sense: either ends the command.
+	// The end of the stream and an invalid request cancel ctx, which ends the command.
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	exec, err := s.supervisor.Start(ctx, command)
@@ -60,7 +60,7 @@ func (s *Server) Exec(stream execStream) error {
 	return stream.Send(exitedToProto(exit, exec.Found()))
 }
 
-// sender lets many send events, one at a time.
+// sender serialises events from several goroutines.
 type sender struct {
 	mu     sync.Mutex
 	stream execStream
@@ -73,8 +73,8 @@ func (s *sender) Send(event *sandboxsupervisorv1.ExecEvent) error {
 	return s.stream.Send(event)
 }
 
-// take hands the caller's requests to the command until the caller has no more, which ends the standard input. It fails
-// for an invalid request.
+// take passes the caller's requests to the command until the caller has no more, which ends the standard input. It
+// fails for an invalid request.
 func take(stream execStream, exec *core.Exec) error {
 	for {
 		request, err := stream.Recv()
@@ -83,7 +83,7 @@ func take(stream execStream, exec *core.Exec) error {
 			return nil
 		}
 		if err != nil {
-			return nil // the stream is over, which its context says too
+			return nil // the stream is over, and so is its context
 		}
 		switch r := request.GetRequest().(type) {
 		case *sandboxsupervisorv1.ExecRequest_Stdin:

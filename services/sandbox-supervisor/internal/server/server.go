@@ -12,5 +12,5 @@ type Server struct {
 	supervisor *core.Supervisor
 }
 
-// New returns a server of supervisor.
+// New returns a server for supervisor.
 func New(supervisor *core.Supervisor) *Server { return &Server{supervisor: supervisor} }

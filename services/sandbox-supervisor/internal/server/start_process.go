@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/contract/sandboxwire"
 )
 
-// StartProcess starts a command that no stream holds.
+// StartProcess starts a command without a stream.
 func (s *Server) StartProcess(
 	ctx context.Context,
 	req *sandboxsupervisorv1.StartProcessRequest,

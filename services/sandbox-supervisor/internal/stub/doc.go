@@ -1,6 +1,7 @@
-// Package stub removes stubs: empty files and folders at protected paths without a file, which a living cage needs
-// because a mount must cover a file.
+// Package stub removes stubs: empty files and folders in the place of missing protected paths, which a living cage
+// needs as mount points.
 //
-// The maker of stubs first writes them into a journal, which it has locked for as long as it lives; a user of a stub
-// has the stub locked. So the next supervisor, or the launcher of a killed one, can tell leftovers from stubs in use.
+// The maker of stubs first writes them into a journal, which stays locked while the maker lives; a user of a stub locks
+// the stub. The next supervisor, or the launcher of a killed one, can therefore distinguish leftovers from stubs in
+// use.
 package stub

@@ -16,18 +16,18 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/mounts"
 )
 
-// Suffix ends the name of a journal.
+// Suffix is the suffix of a journal's name.
 const Suffix = ".stubs"
 
-// Stub is a folder or a file that is made to be covered.
+// Stub is a folder or a file that serves as a mount point.
 type Stub struct {
 	Path string `json:"path"`
 	Dir  bool   `json:"dir,omitempty"`
 	Text string `json:"text,omitempty"`
 }
 
-// Unlock releases a lock and its descriptor. Closing alone would leave the lock to a process that is being forked,
-// which has all descriptors until it executes a program.
+// Unlock releases a lock and its descriptor. Closing the descriptor would not release the lock while a process is being
+// forked, which has all descriptors until it executes a program.
 func Unlock(fd int) {
 	_ = unix.Flock(fd, unix.LOCK_UN)
 	unix.Close(fd)
@@ -39,8 +39,8 @@ func Same(fd int, path string) bool {
 	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// Remove removes a stub unless a process has it locked. It reports whether the stub is done with: it is gone, or it has
-// become another file or a used folder.
+// Remove removes a stub unless a process has it locked. It reports whether the stub needs no further attempt: it is
+// removed, or it has become another file or a folder with content.
 func Remove(x Stub) (gone bool) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, x.Path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
@@ -70,14 +70,14 @@ func Remove(x Stub) (gone bool) {
 	if err == nil && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
 		strings.HasPrefix(x.Text, string(text[:n])) &&
 		Same(fd, x.Path) {
-		_ = unix.Unlinkat(parent, name, 0) // also after its maker was killed while writing
+		_ = unix.Unlinkat(parent, name, 0) // also if its maker was killed while writing
 		crash.At(crash.CageStubRemoved)
 	}
 	return true
 }
 
-// Sweep removes the journals of a folder that belong to ended supervisors and have only unlocked stubs, and these
-// stubs. It removes a stub by remove, which does as [Remove]. It reports failures by failed.
+// Sweep removes the journals of a folder that belong to ended supervisors and have only unlocked stubs, together with
+// these stubs. It calls remove for each stub, as [Remove], and failed for each failure.
 func Sweep(dir string, remove func(Stub) (gone bool), failed func(journal string, err error)) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+Suffix))
 	if err != nil {
@@ -98,7 +98,7 @@ func sweep(name string, remove func(Stub) (gone bool)) error {
 	}
 	defer file.Close()
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil // its supervisor lives
+		return nil // its supervisor is alive
 	}
 	defer func() { _ = unix.Flock(int(file.Fd()), unix.LOCK_UN) }()
 	data, err := io.ReadAll(file)
@@ -107,11 +107,11 @@ func sweep(name string, remove func(Stub) (gone bool)) error {
 	}
 	var list []Stub
 	if json.Unmarshal(data, &list) != nil {
-		list = nil // killed while it was written: no stub had been made
+		list = nil // the supervisor was killed while writing it, so no stub was made
 	}
 	for _, x := range slices.Backward(list) {
 		if !remove(x) {
-			return nil // it is in use
+			return nil // a stub is in use
 		}
 	}
 	if !Same(int(file.Fd()), name) {

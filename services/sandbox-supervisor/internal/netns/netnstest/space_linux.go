@@ -15,20 +15,20 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
-// Way is a way to get a namespace.
+// Way is a way to create a namespace.
 type Way string
 
 // The ways.
 const (
-	// User is a user namespace of the user that runs the test.
+	// User is a user namespace of the test's user.
 	User Way = "user namespace"
-	// Bare is no user namespace: root with its capabilities. Only root has it.
+	// Bare is without a user namespace: root with its capabilities. Only root can use it.
 	Bare Way = "no user namespace"
-	// Unprivileged is a user namespace of a user other than root. Only root has it beside User.
+	// Unprivileged is a user namespace of a user other than root. Only root can use it besides User.
 	Unprivileged Way = "user namespace of an unprivileged user"
 )
 
-// Ways returns the ways that the user of the test has.
+// Ways returns the ways available to the test's user.
 func Ways() []Way {
 	if os.Geteuid() != 0 {
 		return []Way{User}
@@ -47,7 +47,7 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Space is a namespace. Its methods may be called by many at once.
+// Space is a namespace. Its methods may be called from any goroutine.
 type Space struct {
 	// Sockets are the descriptors of Setup; the caller closes them.
 	Sockets []int
@@ -68,10 +68,10 @@ type reply struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// most is the longest output that is passed on.
+// most is the maximum size of passed-on output.
 const most = 64 << 10
 
-// Open makes a namespace and sets plan up in it. It is gone when the test has ended.
+// Open makes a namespace and sets plan up in it. It is removed at the end of the test.
 func Open(t TB, way Way, plan netns.Plan) *Space {
 	t.Helper()
 	s, err := Try(t, way, plan)
@@ -111,7 +111,7 @@ func Try(t TB, way Way, plan netns.Plan) (*Space, error) {
 	}
 	s := &Space{conn: conn.(*net.UnixConn)}
 	t.Cleanup(func() {
-		s.conn.Close() // which ends it
+		s.conn.Close() // ends the holder
 		cmd.Wait()
 	})
 	body, err := json.Marshal(plan)
@@ -198,19 +198,19 @@ const (
 	inside   = "inside"
 )
 
-// Invoked returns whether this process holds a namespace.
+// Invoked reports whether this process holds a namespace.
 func Invoked() bool { return os.Getenv(variable) != "" }
 
 // command is this program in a stage.
 func command(stage string, socket *os.File) *exec.Cmd {
-	// By its link in /proc, because its folder may be closed to users other than root.
+	// By its link in /proc, because other users may have no access to its folder.
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), variable+"="+stage)
 	cmd.ExtraFiles = []*os.File{socket}
 	return cmd
 }
 
-// namespaces are those of a user.
+// namespaces are the attributes for namespaces of a user.
 func namespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
@@ -222,7 +222,7 @@ func namespaces() *syscall.SysProcAttr {
 // socket is the descriptor of the socket to the test.
 const socket = 3
 
-// Main is the process that holds a namespace.
+// Main is the main function of the process that holds a namespace.
 func Main() {
 	stage := os.Getenv(variable)
 	os.Unsetenv(variable)
@@ -303,7 +303,7 @@ func hold() error {
 	}
 }
 
-// files puts the files that look names up over the machine's.
+// files mounts the name service files over the machine's.
 func files() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
@@ -339,7 +339,7 @@ func serve(test *net.UnixConn, r request) error {
 		return answer(test, reply{}, int(file.Fd()))
 	}
 	cmd := exec.Command(r.Argv[0], r.Argv[1:]...)
-	cmd.Dir = "/" // where the test started may lie below the /tmp that is covered
+	cmd.Dir = "/" // the test's working folder may be below the covered /tmp
 	output, err := cmd.CombinedOutput()
 	code := 127
 	if cmd.ProcessState != nil {
