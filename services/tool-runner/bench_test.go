@@ -20,8 +20,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// The cost of a call besides its tool, both ends of the socket included: an edit of a missing file, and an empty call
-// beside it. make bench measures the same between two processes; this one can be profiled.
+// BenchmarkRunTool measures the cost of a call besides its tool, both ends of the socket included: an edit of a missing
+// file, and an empty call. make bench measures the same between two processes; this benchmark can be profiled.
 func BenchmarkRunTool(b *testing.B) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	svc, err := toolrunner.New(

@@ -20,7 +20,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// drawProject fills an empty project with folders, files and links, out of it too, and returns their paths in it.
+// drawProject fills an empty project with folders, files and links, some leading out of it, and returns their paths in
+// it.
 func drawProject(t *rapid.T, root, outside string) (folders, files, links []string) {
 	must := func(err error) {
 		if err != nil {
@@ -67,11 +68,11 @@ func absolute(root string, paths []string) (list []string) {
 	return list
 }
 
-// able is the access to a path: reading a file or listing a folder, and writing the file or making one in the folder.
+// able is the access to a path: reading a file or listing a folder, and writing the file or creating one in the folder.
 type able struct{ read, write bool }
 
-// For any project and policy, the file tools of a caged agent can do what its shell can, protected names excepted, and
-// neither leaves the project. (T-PERM-03)
+// For any project and policy, the file tools of a caged agent have the same access as its shell, except for protected
+// names, and neither leaves the project. (T-PERM-03)
 func TestFileToolsAndShellAgree(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -93,7 +94,7 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 		}
 		folders, files, links := drawProject(t, root, outside)
 		policy := &commonv1.CagePolicy{Capabilities: []string{"shell"}, Seccomp: "default", State: "ephemeral"}
-		policy.Fs = []*commonv1.CageMount{{Mode: "rw", Path: "./desk"}} // where the shell sits
+		policy.Fs = []*commonv1.CageMount{{Mode: "rw", Path: "./desk"}} // the shell's working folder
 		for range rapid.IntRange(1, 3).Draw(t, "mounts") {
 			policy.Fs = append(policy.Fs, &commonv1.CageMount{
 				Mode: rapid.SampledFrom([]string{"ro", "rw", "rw"}).Draw(t, "mode"),
@@ -121,7 +122,7 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 		paths := slices.Concat(folders, files, links)
 		shell, err := shellCan(call, root, paths)
 		if err != nil {
-			// Where there can be no cage the tools refuse everything too.
+			// If no cage can be made, the tools refuse everything too.
 			for _, p := range files {
 				if _, read := call("file.read", map[string]any{"path": "./" + p}); read == nil {
 					t.Errorf("%s is read though there can be no cage: %v", p, err)
@@ -137,12 +138,12 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 				t.Errorf("%s leads to %s: the tools can %+v, the shell %+v", p, real, tools, shell[i])
 			}
 			plain := real == filepath.Join(root, p)
-			// A folder on the way to a grant is there for the shell, with the way as its only content. A link may lead
-			// through folders that are missing.
+			// For the shell a folder on the way to a grant exists and contains only that way. A link may lead through missing
+			// folders.
 			info, err := os.Stat(filepath.Join(root, p))
 			way := err == nil && info.IsDir() && !tools.read && !shell[i].write
-			// File tools refuse a protected name, and a .git without a repository, in every folder; a shell writes them
-			// where no stub or rule is.
+			// File tools refuse a protected name, and a .git without a repository, in every folder; a shell can write them if
+			// there is no stub or rule.
 			_, protected := dsl.ProtectedPart(strings.TrimPrefix(real, root+"/"))
 			if (protected || strings.Contains(real+"/", "/.git/")) && !tools.write {
 				shell[i].write = false
@@ -156,7 +157,7 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 	})
 }
 
-// approved runs a call, with an operator's approval where it needs one.
+// approved runs a call, with an operator's approval if it needs one.
 func approved(t *rapid.T, w *workspace, req *toolrunnerv1.RunToolRequest) *toolrunnerv1.ToolResult {
 	for {
 		stream, err := w.RunTool(w.t.Context(), req)
@@ -179,7 +180,7 @@ func approved(t *rapid.T, w *workspace, req *toolrunnerv1.RunToolRequest) *toolr
 	}
 }
 
-// shellCan asks a shell in the cage.
+// shellCan tests the access with a shell in the cage.
 func shellCan(call func(string, map[string]any) (string, error), root string, paths []string) ([]able, error) {
 	quoted := make([]string, len(paths))
 	for i, p := range absolute(root, paths) {
@@ -217,7 +218,7 @@ done`, "cwd": "./desk"})
 	return can, nil
 }
 
-// toolsCan asks the file tools.
+// toolsCan tests the access with the file tools.
 func toolsCan(call func(string, map[string]any) (string, error), root, path string) (can able) {
 	name := "./" + path
 	info, err := os.Stat(filepath.Join(root, path))

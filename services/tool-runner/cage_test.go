@@ -17,7 +17,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// policy is a cage that a shell can work in.
+// policy is a cage in which a shell can work.
 func policy() *commonv1.CagePolicy {
 	return &commonv1.CagePolicy{
 		Fs: []*commonv1.CageMount{
@@ -40,7 +40,7 @@ func (c *client) hold(ctx context.Context, id string) (recv func() (*toolrunnerv
 	return stream.Recv
 }
 
-// A hold is the supervisor's hold, for the agent that asked: events of the cage come as they happen, and its end comes
+// A hold is the supervisor's hold, relayed to the harness: events of the cage arrive as they happen, and its end comes
 // last.
 func TestHoldCage(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestHoldCage(t *testing.T) {
 			},
 		},
 		{Event: &sandboxsupervisorv1.HoldCageEvent_Network{Network: attempt}},
-		{}, // of a kind this build does not know
+		{}, // an event unknown to this build
 		{
 			Event: &sandboxsupervisorv1.HoldCageEvent_Ended{
 				Ended: &sandboxsupervisorv1.CageEnded{Reason: sandboxsupervisorv1.KillReason_KILL_REASON_WALLTIME},
@@ -88,7 +88,8 @@ func TestHoldCage(t *testing.T) {
 	}
 }
 
-// Leaving releases the cage; a cage that cannot be made says why; one that is lost without a word is unavailable.
+// The end of the hold releases the cage. A cage that cannot be made fails with the reason, and a cage lost without an
+// event is unavailable.
 func TestHoldCageEnds(t *testing.T) {
 	t.Parallel()
 	opened := &sandboxsupervisorv1.HoldCageEvent{
@@ -126,8 +127,7 @@ func TestHoldCageEnds(t *testing.T) {
 	}
 }
 
-// A command of a caged agent runs in the cage that was made for it, and its environment has no variable of kaged's own
-// user.
+// A command of a caged agent runs in the cage made for the agent, without the variables of kaged's user.
 func TestCommandsRunInTheCage(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -151,8 +151,8 @@ func TestCommandsRunInTheCage(t *testing.T) {
 	}
 }
 
-// The refusals of the cage during a command stand in its result, each kind once, so that the model learns the missing
-// rule; and never more than it can read.
+// The connections that the cage refuses during a command are in its result, each kind once and in limited size, so that
+// the model learns the missing rule.
 func TestRefusedConnections(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -182,8 +182,7 @@ func TestRefusedConnections(t *testing.T) {
 	}
 }
 
-// Each limit that a cage ends a command by is told apart in the result, with a sentence that names the limit, and
-// recorded.
+// Each limit of a cage that ends a command has its own sentence in the result, with the limit's name, and is recorded.
 func TestLimitsOfACageAreTold(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[sandboxsupervisorv1.KillReason][2]string{

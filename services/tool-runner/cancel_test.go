@@ -14,7 +14,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A caller that leaves ends the command, and the call is not made again: it may have had effects.
+// The end of the caller ends the command, and the call is not repeated, because it may have had effects.
 func TestLeavingEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -57,7 +57,7 @@ func TestCancelledCommandsAreRecorded(t *testing.T) {
 		if event, err := stream.Recv(); err != nil || event.GetOutput().GetText() != "started\n" {
 			t.Fatalf("%v, %v", event, err)
 		}
-		for range 2 { // twice is like once
+		for range 2 { // a second cancellation changes nothing
 			if _, err := c.CancelTool(t.Context(), cancelOf(req)); err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,8 @@ func cancelOf(req *toolrunnerv1.RunToolRequest) *toolrunnerv1.CancelToolRequest 
 	return &toolrunnerv1.CancelToolRequest{SessionId: req.GetContext().GetSessionId(), CallId: req.GetCallId()}
 }
 
-// A sandbox that goes away while a command runs is the call's failure; one that is missing is no call's.
+// If the sandbox is lost while a command runs, the call fails; if it is missing from the start, the error is not the
+// call's.
 func TestTheSandboxGoesAway(t *testing.T) {
 	t.Parallel()
 	breaking, lost, ended := newSandbox(), newSandbox(), newSandbox()

@@ -22,9 +22,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every tool declares the fields of a registry: its source, which needs no plugin, its category, its requirements,
-// and its bounds, each with the key that sets it (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08,
-// T-TOOLS-01).
+// Every tool declares the fields of a registry: its source, which needs no plugin, its category, its requirements, and
+// its limits, each with its config key (T-REG-01, T-REG-03, T-REG-04, T-REG-28, T-ARCH-02, T-ARCH-08, T-TOOLS-01).
 func TestEveryToolIsDeclaredInFull(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -78,7 +77,7 @@ func configKeys() map[string]int64 {
 	return keys
 }
 
-// A caller that is named learns which tools it can use, and for the others the error of a call.
+// For a named caller the list shows which tools it can use, and for the others the error of a call.
 func TestListToolsForACaller(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -117,9 +116,9 @@ func TestListToolsForACaller(t *testing.T) {
 	}
 }
 
-// Each namespace holds its tools and no others (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14,
-// T-REG-25, T-REG-29), tools have no versions (T-REG-31), edit.text takes exact strings and no anchors (T-REG-30),
-// and no text tells which engine searches code (T-ARCH-11).
+// Each namespace holds its tools and no others (T-ARCH-01, T-REG-02, T-REG-09, T-REG-10, T-REG-11, T-REG-14, T-REG-25,
+// T-REG-29), tools have no versions (T-REG-31), edit.text takes exact strings and no anchors (T-REG-30), and no text
+// names the engine that searches code (T-ARCH-11).
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -153,8 +152,8 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// A caller with an empty cage runs no tool by any of its names, except those that need no grant: each call ends before
-// the tool is reached, is recorded as denied, and leaves the project as it was (T-PERM-01, T-DISP-03).
+// A caller with an empty cage runs no tool under any of its names, except those that need no grant: each call ends
+// before the tool is reached, is recorded as denied, and leaves the project unchanged (T-PERM-01, T-DISP-03).
 func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -206,7 +205,7 @@ func TestEveryToolIsHeldAgainstTheCage(t *testing.T) {
 	}
 }
 
-// No tool reaches out of the project by any of its names, and no file is read or written there (T-ARCH-06, T-BI-02
+// No tool reaches out of the project under any of its names, and no file is read or written outside (T-ARCH-06, T-BI-02
 // to T-BI-04, T-TOOLS-S6.10).
 func TestEveryToolKeepsToTheProject(t *testing.T) {
 	t.Parallel()
@@ -260,7 +259,7 @@ func TestEveryToolKeepsToTheProject(t *testing.T) {
 	}
 }
 
-// fill returns an object that a schema accepts, as far as its required properties go.
+// fill returns an object that a schema accepts, with its required properties.
 func fill(schema map[string]any) map[string]any {
 	input := map[string]any{}
 	properties, _ := schema["properties"].(map[string]any)

@@ -30,155 +30,154 @@ import (
 type Config struct {
 	// AllowedPaths are folders outside the project that tools may reach, absolute or starting with ~/.
 	AllowedPaths []string `toml:"allowed_paths"`
-	// DeniedPaths are paths and glob patterns no tool may reach, nor anything below them; they win over everything.
-	// One that starts with neither / nor ~/ is meant below the project's root.
+	// DeniedPaths are paths and glob patterns that no tool may reach, with all paths below them; they override all other
+	// rules. A path that begins with neither / nor ~/ is relative to the project's root.
 	DeniedPaths []string `toml:"denied_paths"`
 
-	// BlockedCommands are commands that never run, DestructiveCommands those that run only once an operator has approved
-	// them: a name, then words that must be among its arguments, all as patterns. A project cannot change them.
+	// BlockedCommands are commands that never run; DestructiveCommands are those that run only after an operator's
+	// approval. An entry is a name, followed by words that must be among the arguments, all as patterns. A project cannot
+	// change them.
 	BlockedCommands     []string `toml:"blocked_commands"`
 	DestructiveCommands []string `toml:"destructive_commands"`
-	// SystemPaths are paths that are changed only with an operator's approval, absolute, starting with ~/, or
-	// relative: those are meant in every folder of a project. For a link, its target is meant as well.
+	// SystemPaths are paths that are changed only after an operator's approval: absolute, starting with ~/, or relative,
+	// which means in every folder of a project. For a link, its target is included.
 	SystemPaths []string `toml:"system_paths"`
 
-	// LockWait is how long a call waits for another that changes the same file.
+	// LockWait is the maximum wait for another call that changes the same file.
 	LockWait config.Duration `toml:"lock_wait"`
-	// ToolTimeout bounds tools without a limit of their own.
+	// ToolTimeout limits tools without their own time limit.
 	ToolTimeout config.Duration `toml:"tool_timeout"`
-	// AuditValueBytes is the longest parameter that is recorded as it is; longer ones are recorded by size and hash.
+	// AuditValueBytes is the maximum size of a parameter that is recorded in full; larger ones are recorded by size and
+	// hash.
 	AuditValueBytes int `toml:"audit_value_bytes"`
 
-	// KeptResults, KeptBytes and KeptFor bound the results that are remembered for repeated calls: per session, in
-	// all, and for how long.
+	// KeptResults, KeptBytes and KeptFor limit the results that are remembered for repeated calls: their number per
+	// session, their total size, and the time.
 	KeptResults int             `toml:"kept_results"`
 	KeptBytes   int             `toml:"kept_bytes"`
 	KeptFor     config.Duration `toml:"kept_for"`
-	// OutputEvery is how long a running tool's output is gathered before people see it, OutputBytes how much waits
-	// for a slow reader.
+	// OutputEvery is the interval at which a running tool's output is shown to people, OutputBytes the maximum size that
+	// waits for a slow reader.
 	OutputEvery config.Duration `toml:"output_every"`
 	OutputBytes int             `toml:"output_bytes"`
-	// ReadRecordSessions and ReadRecordFiles bound the records of read files.
+	// ReadRecordSessions and ReadRecordFiles limit the records of read files.
 	ReadRecordSessions int `toml:"read_record_sessions"`
 	ReadRecordFiles    int `toml:"read_record_files"`
 
-	// ReadBytes bounds one answer of file.read, ReadPageBytes a page of its alias read, ReadLineChars one line.
+	// ReadBytes limits one answer of file.read, ReadPageBytes a page of its alias read, ReadLineChars one line.
 	ReadBytes     int `toml:"read_bytes"`
 	ReadPageBytes int `toml:"read_page_bytes"`
 	ReadLineChars int `toml:"read_line_chars"`
-	// ReadFileBytes is the largest file that is read at all: all of it is hashed and counted.
+	// ReadFileBytes is the maximum size of a file that is read, because the whole file is hashed and counted.
 	ReadFileBytes int64 `toml:"read_file_bytes"`
 
-	// AfterEdit is "errors" for results of file.* and edit.* that carry the new errors of the changed files where a
-	// language server runs, or "off". AfterEditWait is how long such a result waits for them, at most a second.
+	// AfterEdit is "errors" if results of file.* and edit.* contain the new errors of the changed files when a language
+	// server runs, or "off". AfterEditWait is the maximum wait for them, up to a second.
 	AfterEdit     string          `toml:"after_edit"`
 	AfterEditWait config.Duration `toml:"after_edit_wait"`
 
-	// EditFileBytes is the largest file that is edited or shown in a diff, DiffBytes the largest diff an edit
-	// answers with.
+	// EditFileBytes is the maximum size of a file that is edited or shown in a diff, DiffBytes the maximum size of a diff
+	// in an edit's answer.
 	EditFileBytes int `toml:"edit_file_bytes"`
 	DiffBytes     int `toml:"diff_bytes"`
-	// PatchFiles is how many files one patch may change, PatchTotalBytes how much is read for them together, and
-	// how much of the files it changes edit.ast holds before it reads them again.
+	// PatchFiles is the maximum number of files in one patch, PatchTotalBytes the maximum size read for them together. The
+	// latter also limits the changed files that edit.ast keeps in memory before it reads them again.
 	PatchFiles      int   `toml:"patch_files"`
 	PatchTotalBytes int64 `toml:"patch_total_bytes"`
-	// ListEntries bounds the entries file.list answers with.
+	// ListEntries limits the entries in an answer of file.list.
 	ListEntries int `toml:"list_entries"`
 
-	// SearchWorkers is how many goroutines one search has, SearchTimeout how long it may take; a timed-out search
-	// answers with its findings so far.
+	// SearchWorkers is the number of goroutines of one search, SearchTimeout its time limit; a timed-out search answers
+	// with its findings so far.
 	SearchWorkers int             `toml:"search_workers"`
 	SearchTimeout config.Duration `toml:"search_timeout"`
-	// SearchOutputBytes bounds the answer of search.grep, GlobFiles that of search.glob.
+	// SearchOutputBytes limits the answer of search.grep, GlobFiles that of search.glob.
 	SearchOutputBytes int `toml:"search_output_bytes"`
 	GlobFiles         int `toml:"glob_files"`
-	// IssueOutputBytes bounds the updates of an issue that kaged.issue answers with; the oldest are left out.
+	// IssueOutputBytes limits the updates of an issue in an answer of kaged.issue; the oldest are left out.
 	IssueOutputBytes int `toml:"issue_output_bytes"`
-	// HideOutsideCage leaves out matches of search.grep outside the caller's cage, instead of naming path and line.
+	// HideOutsideCage omits matches of search.grep outside the caller's cage, instead of naming path and line.
 	HideOutsideCage bool `toml:"hide_outside_cage"`
 
-	// MemoryFiles, MemoryFileBytes and MemoryTotalBytes bound the notes of a project that memory.search looks at:
-	// how many, the largest, and all together. MemoryKeptBytes bounds the notes held in memory for all projects and
-	// cages; with the index they take about twice as much. MemorySnippetChars is the part of a passage that is
-	// shown.
+	// MemoryFiles, MemoryFileBytes and MemoryTotalBytes limit the notes of a project that memory.search reads: their
+	// number, the size of one, and their total size. MemoryKeptBytes limits the notes in memory for all projects and
+	// cages; with the index they take about twice as much. MemorySnippetChars is the shown length of a passage.
 	MemoryFiles        int   `toml:"memory_files"`
 	MemoryFileBytes    int64 `toml:"memory_file_bytes"`
 	MemoryTotalBytes   int64 `toml:"memory_total_bytes"`
 	MemoryKeptBytes    int64 `toml:"memory_kept_bytes"`
 	MemorySnippetChars int   `toml:"memory_snippet_chars"`
 
-	// SyntaxFileBytes is the largest file search.ast and edit.ast parse, SyntaxNodes how many nodes its tree may
-	// have (16 bytes each, and as much again while it is made), SyntaxParsers how many files all calls together
-	// parse at once.
+	// SyntaxFileBytes is the maximum size of a file that search.ast and edit.ast parse, SyntaxNodes the maximum number of
+	// nodes of its tree (16 bytes each, and as much again during the parse), SyntaxParsers the maximum number of files
+	// parsed at once by all calls together.
 	SyntaxFileBytes int64 `toml:"syntax_file_bytes"`
 	SyntaxNodes     int   `toml:"syntax_nodes"`
 	SyntaxParsers   int   `toml:"syntax_parsers"`
 
-	// ShellTimeout, ShellMinTimeout and ShellMaxTimeout are the time a command may run: when the caller does not
-	// say, at least, and at most. ShellGrace is how long after that the sandbox may take to report its end.
+	// ShellTimeout, ShellMinTimeout and ShellMaxTimeout are the default, minimum and maximum time limit of a command.
+	// ShellGrace is the time after it in which the sandbox must report the command's end.
 	ShellTimeout    config.Duration `toml:"shell_timeout"`
 	ShellMinTimeout config.Duration `toml:"shell_min_timeout"`
 	ShellMaxTimeout config.Duration `toml:"shell_max_timeout"`
 	ShellGrace      config.Duration `toml:"shell_grace"`
-	// ShellCommandBytes and ShellEnvEntries bound a call, ShellOutputBytes the kept output, and BashOutputBytes the
-	// same for the alias bash. ShellAuditChars is how much of a command is recorded.
+	// ShellCommandBytes and ShellEnvEntries limit a call, ShellOutputBytes the retained output, and BashOutputBytes the
+	// same for the alias bash. ShellAuditChars is the recorded length of a command.
 	ShellCommandBytes int `toml:"shell_command_bytes"`
 	ShellEnvEntries   int `toml:"shell_env_entries"`
 	ShellOutputBytes  int `toml:"shell_output_bytes"`
 	BashOutputBytes   int `toml:"bash_output_bytes"`
 	ShellAuditChars   int `toml:"shell_audit_chars"`
 
-	// ExecTimeout, ExecMinTimeout and ExecMaxTimeout are the same for shell.exec, in the background too, and
-	// ExecOutputChars is how many characters of the output come back.
+	// ExecTimeout, ExecMinTimeout and ExecMaxTimeout are the same for shell.exec, also in the background. ExecOutputChars
+	// is the maximum length of the returned output in characters.
 	ExecTimeout     config.Duration `toml:"exec_timeout"`
 	ExecMinTimeout  config.Duration `toml:"exec_min_timeout"`
 	ExecMaxTimeout  config.Duration `toml:"exec_max_timeout"`
 	ExecOutputChars int             `toml:"exec_output_chars"`
-	// ProcessOutputChars is how many characters of a background process's output one poll answers with;
-	// ProcessPollWait is how long a poll waits for output when the caller does not say, ProcessMaxWait how long at
-	// most, ProcessSignalWait how long a signal waits for the end it should bring. ProcessInputBytes is how much
-	// can be written at once.
+	// ProcessOutputChars is the maximum length of a background process's output in one poll, in characters.
+	// ProcessPollWait is the default wait of a poll for output, ProcessMaxWait the maximum one, and ProcessSignalWait the
+	// wait of a signal for the process's end. ProcessInputBytes is the maximum size of one write.
 	ProcessOutputChars int             `toml:"process_output_chars"`
 	ProcessPollWait    config.Duration `toml:"process_poll_wait"`
 	ProcessMaxWait     config.Duration `toml:"process_max_wait"`
 	ProcessSignalWait  config.Duration `toml:"process_signal_wait"`
 	ProcessInputBytes  int             `toml:"process_input_bytes"`
-	// EndedProcesses is how many background processes of a session are remembered after their end, ProcessSessions
-	// how many sessions' are held in memory, and ProcessesKeptFor for how long after its last change a session's
-	// table is kept.
+	// EndedProcesses is the number of ended background processes remembered of a session, ProcessSessions the number of
+	// sessions whose tables are in memory, and ProcessesKeptFor the time for which a session's table is kept after its
+	// last change.
 	EndedProcesses   int             `toml:"ended_processes"`
 	ProcessSessions  int             `toml:"process_sessions"`
 	ProcessesKeptFor config.Duration `toml:"processes_kept_for"`
-	// DebugTimeout is how long debug waits for a program to stop if its caller does not say, DebugMaxTimeout how
-	// long at most.
+	// DebugTimeout is the default wait of debug for a program to stop, DebugMaxTimeout the maximum one.
 	DebugTimeout    config.Duration `toml:"debug_timeout"`
 	DebugMaxTimeout config.Duration `toml:"debug_max_timeout"`
-	// LateEvery is how often ends of background processes are looked for while no run of their session is held.
+	// LateEvery is the interval of checks for ended background processes while no run of their session is held.
 	LateEvery config.Duration `toml:"late_every"`
 
-	// ToolsFile declares the operator's commands that agents have as tools; tools.yaml beside local.toml if it is empty.
+	// ToolsFile declares the operator's commands that agents use as tools; if it is empty, tools.yaml beside local.toml.
 	ToolsFile string `toml:"tools_file"`
-	// CLITimeout is how long one of these commands may run whose entry does not say, CLIOutputBytes how much of
-	// each of its two output streams is kept, CLIValueBytes the longest value of a call.
+	// CLITimeout is the time limit of such a command if its entry sets none, CLIOutputBytes the retained size of each of
+	// its two output streams, CLIValueBytes the maximum size of a value in a call.
 	CLITimeout     config.Duration `toml:"cli_timeout"`
 	CLIOutputBytes int             `toml:"cli_output_bytes"`
 	CLIValueBytes  int             `toml:"cli_value_bytes"`
 
-	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes bound ReadProject: how many files at once, the largest
-	// where the caller does not say, and all together.
+	// ProjectFiles, ProjectFileBytes and ProjectTotalBytes limit ReadProject: the number of files, the size of one if the
+	// caller sets none, and the total size.
 	ProjectFiles      int   `toml:"project_files"`
 	ProjectFileBytes  int64 `toml:"project_file_bytes"`
 	ProjectTotalBytes int64 `toml:"project_total_bytes"`
 
-	// ChangeFileBytes is the largest file of which the content before a session's first change is kept,
-	// ChangeSessionBytes bounds those of a session together, and ChangesKeptFor is for how long after the last new
-	// one they are kept.
+	// ChangeFileBytes is the maximum size of a file whose content before a session's first change is kept,
+	// ChangeSessionBytes the maximum total size of a session, and ChangesKeptFor the time for which they are kept after
+	// the last new one.
 	ChangeFileBytes    int64           `toml:"change_file_bytes"`
 	ChangeSessionBytes int64           `toml:"change_session_bytes"`
 	ChangesKeptFor     config.Duration `toml:"changes_kept_for"`
 }
 
-// DefaultConfig returns the specification's values.
+// DefaultConfig returns the values of the specification.
 func DefaultConfig() Config {
 	return Config{
 		BlockedCommands:     []string{"rm", "sudo", "shutdown", "reboot", "mkfs*", "dd", "chmod 777"},
@@ -213,7 +212,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// destructive are commands whose effects reach past the project or cannot be taken back.
+// destructive are commands with effects outside the project or without an undo.
 func destructive() []string {
 	return []string{
 		"unlink", "shred", "truncate", "wipefs", "fdisk", "sfdisk", "parted", "mkswap", "mount", "umount", "chown", "chgrp",
@@ -237,8 +236,8 @@ func destructive() []string {
 	}
 }
 
-// system are paths that decide the behaviour of programs outside the agent's reach: the system's, people's keys and
-// the startup files of their shells, and files that git and kaged itself run or trust.
+// system are paths that decide the behaviour of programs outside the agent's reach: the system's, users' keys and shell
+// startup files, and files that git and kaged run or trust.
 func system() []string {
 	return []string{
 		"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
@@ -250,7 +249,7 @@ func system() []string {
 	}
 }
 
-// maxSearchWorkers is from how many goroutines on a search waits for the disk or the kernel's locks.
+// maxSearchWorkers is the number of goroutines above which a search only waits for the disk or the kernel's locks.
 const maxSearchWorkers = 8
 
 // Validate refuses limits that would make every call fail, and invalid paths.
@@ -289,7 +288,7 @@ const (
 	afterEditOff    = "off"
 )
 
-// afterEdit is how long a result waits for errors, 0 for never.
+// afterEdit is the wait of a result for errors, 0 for none.
 func (c Config) afterEdit() time.Duration {
 	if c.AfterEdit == afterEditOff {
 		return 0
@@ -301,7 +300,7 @@ func (c Config) rules(home string) paths.Rules {
 	return paths.Rules{Allowed: c.AllowedPaths, Denied: c.DeniedPaths, Home: home}
 }
 
-// homeFolder returns the home of the user the service runs as, "" if it has none.
+// homeFolder returns the home of the service's user, "" without one.
 func homeFolder() string {
 	if dir, err := os.UserHomeDir(); err == nil && filepath.IsAbs(dir) {
 		return dir
@@ -315,8 +314,8 @@ func homeFolder() string {
 // atHome reports whether a path is one below a home.
 func atHome(name string) bool { return name == "~" || strings.HasPrefix(name, "~/") }
 
-// systemPaths returns the system paths, and where those lead to that are links or lie behind one. Without a home
-// the paths below it are left out.
+// systemPaths returns the system paths, and the targets of those that are links or lead through one. Without a home the
+// paths below it are left out.
 func (c Config) systemPaths(home string) []string {
 	var list []string
 	for _, name := range c.SystemPaths {
@@ -335,7 +334,7 @@ func (c Config) systemPaths(home string) []string {
 	return list
 }
 
-// options returns the configuration as core reads it.
+// options converts the configuration for core.
 func (c Config) options() core.Options {
 	home := homeFolder()
 	return core.Options{

@@ -7,7 +7,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// entries are those of an editor's launch.json, by name.
+// entries are the entries of an editor's launch.json, by name.
 var entries = map[string]string{
 	"Report": `{"type":"node","request":"launch","program":"${workspaceFolder}/report.js","args":["7"],` +
 		`"env":{"UNIT":"kg"}}`,
@@ -25,7 +25,7 @@ var entries = map[string]string{
 	"Sideways": `{"type":"fortran","request":"launch","program":"report.js"}`,
 }
 
-// configured gives calls the entries.
+// configured adds the entries to calls.
 func configured(tc *toolrunnerv1.ToolContext) {
 	tc.Debugging = &commonv1.Debugging{}
 	for name, text := range entries {
@@ -35,7 +35,7 @@ func configured(tc *toolrunnerv1.ToolContext) {
 }
 
 // T-DBG-LAUNCH-03: a program is debugged by the name of an approved entry of .vscode/launch.json: its arguments, its
-// variables and its folder count, and the file that the call names is ${file}.
+// variables and its folder apply, and the file named in the call is ${file}.
 func TestDebugConfiguration(t *testing.T) {
 	t.Parallel()
 	c := withDebuggers(t)
@@ -56,7 +56,7 @@ func TestDebugConfiguration(t *testing.T) {
 	say(`{"action":"continue"}`, `"exit_code":0`, `9m`+c.root+`/data`)
 }
 
-// T-DBG-SEC: the operator's list of blocked commands holds for the program of an entry as for one that a call names.
+// T-DBG-SEC: the operator's list of blocked commands applies to the program of an entry as to one named in a call.
 func TestDebugConfigurationOfABlockedCommand(t *testing.T) {
 	t.Parallel()
 	c := withDebuggers(t)

@@ -11,8 +11,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A person watches an agent debug a Go test over the run's stream, sees source and values, steps the program on, and
-// the agent's next answer says so.
+// An operator watches an agent debug a Go test over the run's stream, sees source and values, and steps the program,
+// which the agent's next answer reports.
 func TestPeopleWatchAndMove(t *testing.T) {
 	t.Parallel()
 	c := withDebuggers(t)

@@ -22,7 +22,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// withDebuggers returns a tool runner with real debug adapters below it, and a Go module with a test that fails.
+// withDebuggers returns a tool runner with real debug adapters, and a Go module with a failing test.
 func withDebuggers(t *testing.T) *client {
 	t.Helper()
 	opts := testkit.Options(t)
@@ -68,9 +68,8 @@ func (c *client) debug(input string, adjust ...func(*toolrunnerv1.ToolContext)) 
 	return content, strings.Join(events, " ")
 }
 
-// An agent finds a wrong value in a Go test by debugging it: the sum leaves out the first number
-// (T-DBG-LAUNCH-02, T-DBG-BP-02, -07, T-DBG-STEP-01, T-DBG-CONT-01/02, T-DBG-VARS-01, T-DBG-EVAL-01,
-// T-DBG-DISC-01, T-AUD-07..09).
+// An agent finds a wrong value in a Go test by debugging: the sum omits the first number (T-DBG-LAUNCH-02, T-DBG-BP-02,
+// -07, T-DBG-STEP-01, T-DBG-CONT-01/02, T-DBG-VARS-01, T-DBG-EVAL-01, T-DBG-DISC-01, T-AUD-07..09).
 func TestDebug(t *testing.T) {
 	t.Parallel()
 	c := withDebuggers(t)
@@ -116,7 +115,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// A missing parameter is asked for by name, and a cage decides (T-DBG-COMMON-01..03, T-DBG-LAUNCH-01,
+// A missing parameter is named in the error, and the cage decides about access (T-DBG-COMMON-01..03, T-DBG-LAUNCH-01,
 // T-DBG-ATTACH-01, T-DBG-BP-01, T-DBG-SEC-03).
 func TestDebugRefusals(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	toolrunner "kaged.dev/services/tool-runner"
 )
 
-// A command of shell.exec runs to its end like one of shell.bash, with standard error of its own, and both are shown
-// while it runs (T-T20-EXEC-01, T-SHELL-04).
+// A command of shell.exec runs to its end like one of shell.bash, with separate standard error, and both streams are
+// shown while it runs (T-T20-EXEC-01, T-SHELL-04).
 func TestExec(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -36,14 +36,14 @@ func TestExec(t *testing.T) {
 	if !a.ended(0) || a.Stdout != "a\nberr\n" || a.Stderr != "" {
 		t.Errorf("on a terminal: %v", a)
 	}
-	// Without one, output stays as it is.
+	// Without a terminal, output is unchanged.
 	if a = w.ask("shell.exec", p{"command": `printf 'a\r\nb\377'`}); a.Stdout != "a\r\nb\uFFFD" {
 		t.Errorf("through pipes: %v", a)
 	}
 }
 
-// The flat name takes workdir and seconds, has its own limits, and names its parameters in refusals (T-T20-EXEC-01,
-// -02, -03).
+// The flat name takes workdir and seconds, has its own limits, and uses its own parameter names in refusals
+// (T-T20-EXEC-01, -02, -03).
 func TestExecAlias(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -82,8 +82,8 @@ func TestExecAlias(t *testing.T) {
 	w.refuse(fault.InvalidParams, "shell.exec", p{"command": "x", "workdir": "."})
 }
 
-// A command that takes too long is ended with everything it started, in the foreground and in the background, and its
-// exit code is 137 either way (T-SHELL-08, T-SHELL-20, T-FM-25, S6.4).
+// A command that exceeds its time limit is ended with all its descendants, in the foreground and in the background,
+// with exit code 137 (T-SHELL-08, T-SHELL-20, T-FM-25, S6.4).
 func TestExecTimesOut(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, func(c *toolrunner.Config) { c.ExecMinTimeout = config.Duration(300 * time.Millisecond) })
@@ -101,7 +101,8 @@ func TestExecTimesOut(t *testing.T) {
 	}
 }
 
-// Of much output the beginning and the end come back, within 100,000 characters, with a note between (T-T20-EXEC-04).
+// Of long output the beginning and the end are returned, within 100,000 characters, with a note between them
+// (T-T20-EXEC-04).
 func TestExecOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -112,7 +113,7 @@ func TestExecOutputIsBounded(t *testing.T) {
 		!strings.Contains(a.Stdout, note) {
 		t.Errorf("%d characters: %.20q ... %q", n, a.Stdout, a.Stdout[len(a.Stdout)-20:])
 	}
-	// Standard output does not crowd out standard error.
+	// Long standard output does not displace standard error.
 	a = w.ask("shell.exec", p{"command": `head -c 200000 /dev/zero | tr '\0' x; echo why >&2`})
 	if n := len(a.Stdout); a.Stderr != "why\n" || n > 100_000+100 {
 		t.Errorf("%d characters beside %q", n, a.Stderr)

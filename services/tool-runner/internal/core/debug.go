@@ -11,15 +11,15 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/project"
 )
 
-// The source that people are shown around a line: how many lines on each side, for a stop and for a view, and how
-// much of each.
+// The shown source around a line: the number of lines on each side, for a stop and for a view, and the maximum length
+// of each.
 const (
 	stopAround  = 3
 	viewAround  = 10
 	sourceRunes = 400
 )
 
-// tellDebug reports the events of a run's debug sessions, until ctx ends. It fails as tell does.
+// tellDebug reports the events of a run's debug sessions until ctx ends. It fails if tell fails.
 func (r *Runner) tellDebug(ctx context.Context, from contract.Caller, tell func(contract.DebugEvent) error) error {
 	return r.debuggers.Tell(ctx, from.SessionID, from.RunID, func(e contract.DebugEvent, root string) error {
 		if e.Stop != nil && len(e.Stop.Frames) > 0 {
@@ -29,7 +29,7 @@ func (r *Runner) tellDebug(ctx context.Context, from contract.Caller, tell func(
 	})
 }
 
-// ViewDebug shows a debug session to people.
+// ViewDebug returns a debug session for operators.
 func (r *Runner) ViewDebug(ctx context.Context, l debugging.Look) (debugging.Seen, error) {
 	seen, root, err := r.debuggers.View(ctx, l)
 	if err == nil && seen.View != nil && l.Frame < len(seen.View.Frames) {
@@ -43,7 +43,7 @@ func (r *Runner) ControlDebug(ctx context.Context, m debugging.Move) (debugging.
 	return r.debuggers.Control(ctx, m)
 }
 
-// source returns the lines around that of a frame, an empty list for an unreadable file or one outside the project.
+// source returns the lines around a frame's line, an empty list for an unreadable file or one outside the project.
 func (r *Runner) source(ctx context.Context, root string, at contract.DebugFrame, around int) []contract.DebugLine {
 	if root == "" || at.Line < 1 || !filepath.IsLocal(at.Path) {
 		return nil

@@ -9,12 +9,12 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/language"
 )
 
-// LanguageServers returns the language servers that are selected.
+// LanguageServers returns the selected language servers.
 func (r *Runner) LanguageServers(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
 	return r.servers.List(ctx, which)
 }
 
-// StopLanguageServers ends the language servers that are selected, and returns them.
+// StopLanguageServers ends the selected language servers, and returns them.
 func (r *Runner) StopLanguageServers(
 	ctx context.Context, which language.Filter,
 ) ([]contract.RunningLanguageServer, error) {
@@ -22,7 +22,7 @@ func (r *Runner) StopLanguageServers(
 }
 
 // UnloadProject ends the language servers of a project in a folder, and returns them with the records that no answer
-// has carried. Ids of projects are those of one operator, so that the folder selects too.
+// has included. The folder is needed because project ids are unique for one operator only.
 func (r *Runner) UnloadProject(
 	ctx context.Context, project, root string,
 ) ([]contract.RunningLanguageServer, []contract.Record, error) {
@@ -32,8 +32,8 @@ func (r *Runner) UnloadProject(
 	return r.servers.Unload(ctx, project, root)
 }
 
-// HoldWorkspace notes a process that runs agents, until ctx ends. The end of the last one, a crash included, ends the
-// language servers. It fails as opened does, and with unavailable when the runner stops.
+// HoldWorkspace registers a process that runs agents, until ctx ends. The end of the last one, also by a crash, ends
+// the language servers. It fails if opened fails, and with unavailable when the runner stops.
 func (r *Runner) HoldWorkspace(ctx context.Context, opened func() error) error {
 	r.harnesses.Add(1)
 	defer r.leave(ctx, &r.harnesses)
@@ -48,7 +48,7 @@ func (r *Runner) HoldWorkspace(ctx context.Context, opened func() error) error {
 	}
 }
 
-// leave counts down the streams of one kind, and ends the language servers with the last one.
+// leave counts an ended stream of one kind, and ends the language servers after the last one.
 func (r *Runner) leave(ctx context.Context, streams *atomic.Int64) {
 	if streams.Add(-1) > 0 {
 		return

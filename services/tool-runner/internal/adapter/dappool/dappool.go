@@ -18,7 +18,7 @@ type Client struct {
 
 var _ debugging.Debuggers = (*Client)(nil)
 
-// New returns a client that asks client.
+// New returns a Client that uses client.
 func New(client dappoolv1.DAPPoolServiceClient) *Client { return &Client{client} }
 
 var actions = map[string]dappoolv1.Action{

@@ -1,4 +1,4 @@
-// Package issues asks the service issue for the tools that work on issues.
+// Package issues is the client of the service issue, for the tools that work on issues.
 package issues
 
 import (
@@ -16,10 +16,10 @@ type Client struct {
 
 var _ tracker.Tracker = (*Client)(nil)
 
-// New returns a client that asks client.
+// New returns a Client that uses client.
 func New(client issuev1.IssueToolServiceClient) *Client { return &Client{client} }
 
-// as returns a context in which the call is the agent's, for its operator.
+// as returns a context for a call by the agent on behalf of its operator.
 func as(ctx context.Context, at tracker.At) context.Context {
 	return ident.WithCaller(ctx, ident.Caller{UserID: at.Operator, RequestID: at.Request, AgentPath: at.Agent})
 }

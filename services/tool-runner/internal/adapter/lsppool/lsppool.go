@@ -1,4 +1,4 @@
-// Package lsppool asks language servers through the service lsp-pool.
+// Package lsppool is the client of the service lsp-pool, which runs language servers.
 package lsppool
 
 import (
@@ -18,7 +18,7 @@ type Client struct {
 
 var _ language.Servers = (*Client)(nil)
 
-// New returns a client that asks client.
+// New returns a Client that uses client.
 func New(client lsppoolv1.LSPPoolServiceClient) *Client { return &Client{client} }
 
 var actions = map[language.Action]lsppoolv1.Action{

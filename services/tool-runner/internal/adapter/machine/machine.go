@@ -1,4 +1,4 @@
-// Package machine looks at the equipment of the workspace's machine for agents.
+// Package machine checks the equipment for agents on the workspace's machine.
 package machine
 
 import (
@@ -24,7 +24,7 @@ func New(sandbox sandboxsupervisorv1.SandboxServiceClient, lsp lsppoolv1.LSPPool
 	return &Machine{sandbox, lsp}
 }
 
-// Examine looks at cages, language servers and git. A service that does not answer is a check that says so.
+// Examine checks cages, language servers and git. A service that does not answer gives a check with that result.
 func (m *Machine) Examine(
 	ctx context.Context,
 ) (*commonv1.CageReport, []*commonv1.LanguageServerReport, []*commonv1.MachineCheck) {
@@ -65,7 +65,7 @@ func (m *Machine) languageServers(ctx context.Context) ([]*commonv1.LanguageServ
 	return list, nil
 }
 
-// git looks for git, which kaged does without and agents rarely do.
+// git checks for git, which kaged does not need but agents usually do.
 func git() *commonv1.MachineCheck {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, "git")

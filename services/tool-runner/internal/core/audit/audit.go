@@ -1,7 +1,7 @@
-// Package audit makes the records of tool calls: tool, caller, parameters and outcome. Records are returned with
-// the call's result and stored by session-manager; this package keeps no record.
+// Package audit makes the records of tool calls: tool, caller, parameters and outcome. Records are returned with the
+// call's result and stored by session-manager; this package stores none.
 //
-// The texts in a record are bounded and masked, see [kaged.dev/pkg/redact].
+// The texts in a record are limited and masked, see [kaged.dev/pkg/redact].
 package audit
 
 import (
@@ -19,12 +19,12 @@ const (
 	FileWritten   = contract.FileWritten
 	FileEdited    = contract.FileEdited
 	ShellExecuted = "shell.executed"
-	// A background process has been started; shell.executed follows when a call learns of its end or its session
-	// ends, or that it was lost.
+	// ProcessStarted records the start of a background process. shell.executed follows when a call gets its end, when its
+	// session ends, or when it was lost.
 	ProcessStarted = "process.started"
 	ProcessLost    = "process.lost"
-	// CageFound lists files that a cage made and that tools outside it run: the cage of one command, or one that
-	// was no longer held at its end.
+	// CageFound lists files made by a cage that tools outside it run: the cage of one command, or a cage without a holder
+	// at its end.
 	CageFound = "cage.found"
 	// Changes of issues and todos by agents.
 	IssueCreated      = "kaged.issue.created"
@@ -42,17 +42,17 @@ const (
 	ApprovalRequested = "tool.approval.requested"
 )
 
-// Command is how a command fared, as shell.executed records it.
+// Command is the outcome of a command for shell.executed.
 type Command struct {
 	// Line is the command, shortened and masked, and Cwd its folder.
 	Line, Cwd string
 	// ExitCode is nil if the end is unknown.
 	ExitCode *int
 	TimedOut bool
-	// Timeout is how long it might run, Duration how long it did.
+	// Timeout is the time limit, Duration the actual time.
 	Timeout, Duration time.Duration
-	// Process is the background process and Killed the limit of its cage that ended it; both may be "". Failure is
-	// the error code of its call, "" on success.
+	// Process is the background process, and Killed the cage's limit that ended it; both may be "". Failure is the error
+	// code of its call, "" on success.
 	Process, Killed, Failure string
 }
 
@@ -65,7 +65,7 @@ func Found(found []contract.Finding) map[string]any {
 	return map[string]any{"level": "warning", "found": list}
 }
 
-// Fields are the payload of a record about it.
+// Fields are the payload of its record.
 func (c Command) Fields() map[string]any {
 	fields := map[string]any{
 		"command": c.Line, "cwd": c.Cwd, "timed_out": c.TimedOut, "timeout_ms": c.Timeout.Milliseconds(),

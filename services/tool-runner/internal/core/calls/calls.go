@@ -1,10 +1,10 @@
-// Package calls makes each tool call happen once.
+// Package calls runs each tool call once.
 //
-// A call is identified by its session, its agent's invocation and its id. A request for a running
-// call joins it; a request for a finished one gets the stored outcome, for a while. The work is
-// cancelled when its last waiter leaves.
+// A call is identified by its session, its agent's invocation and its id. A request for a running call joins it; a
+// request for a finished one gets the stored outcome, for a limited time. The work is cancelled when its last waiter
+// leaves.
 //
-// Goroutines: one per call that runs. [Calls.Stop] cancels them and waits for them.
+// Goroutines: one per running call. [Calls.Stop] cancels them and waits for them.
 package calls
 
 import (
@@ -18,26 +18,25 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 )
 
-// Options bound the stored outcomes and the delivery of output.
+// Options limit the stored outcomes and the delivery of output.
 type Options struct {
-	// Kept, KeptBytes and KeptFor bound the results that are remembered: how many of a session, how many bytes of all, and
-	// how long.
+	// Kept, KeptBytes and KeptFor limit the stored outcomes: their number per session, their total size, and the time.
 	Kept      int
 	KeptBytes int
 	KeptFor   time.Duration
-	// OutputEvery is how long output is gathered before it is handed on, OutputBytes how much may wait for a slow reader.
+	// OutputEvery is the interval of output deliveries, OutputBytes the maximum size that waits for a slow reader.
 	OutputEvery time.Duration
 	OutputBytes int
 }
 
-// Calls are the calls that run or are remembered. It is safe for concurrent use.
+// Calls are the running and stored calls. It is safe for concurrent use.
 type Calls struct {
 	opts Options
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
 	finished *list.List // of *call, the oldest first
-	bytes    int        // of the results in finished
+	bytes    int        // size of the outcomes in finished
 	stopped  bool
 	running  sync.WaitGroup
 }
@@ -75,8 +74,8 @@ func New(opts Options) *Calls {
 // Digest is a hash of a call's complete request and its caller.
 type Digest [32]byte
 
-// Key names a call. A call of the same name with another request is refused with conflict.
-// Invocation is the agent's within its run, "" for a root agent. Run is no part of the name.
+// Key identifies a call. A call with the same name but another request is refused with conflict. Invocation is the
+// agent's within its run, "" for a root agent. Run is not part of the name.
 type Key struct {
 	Session, Invocation, ID string
 	Run                     string
@@ -89,9 +88,8 @@ type name struct{ invocation, id string }
 // Work executes a call. emit sends output to every waiter.
 type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error)
 
-// Do returns the outcome of a call: it starts work if the call is new. Output is handed to show in
-// this goroutine while the call runs. When ctx ends Do returns its error, and the work is cancelled
-// if it has no other waiter.
+// Do returns the outcome of a call, and starts its work if the call is new. It passes output to show in this goroutine
+// while the call runs. When ctx ends Do returns its error, and the work is cancelled if it has no other waiter.
 func (c *Calls) Do(
 	ctx context.Context,
 	key Key,
@@ -108,7 +106,7 @@ func (c *Calls) Do(
 	for {
 		select {
 		case <-reader.ready:
-			// Output soon after the last piece is gathered; the first piece goes at once.
+			// Later output waits for the interval since the last delivery; the first is delivered at once.
 			due = time.After(max(0, c.opts.OutputEvery-time.Since(last)))
 		case <-due:
 			if err := reader.flush(show); err != nil {
@@ -126,7 +124,7 @@ func (c *Calls) Do(
 	}
 }
 
-// join returns the call of this key, started if it was not known, and a reader of its output from now on.
+// join returns the call with this key, started if it is new, and a reader of its output from now on.
 func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +146,7 @@ func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, e
 		k.waiting++
 		return k, k.output.subscribe(c.opts.OutputBytes), nil
 	}
-	// The work outlives the request that started it as long as another waits for it.
+	// The work outlives its first request as long as another request waits for it.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	k := &call{
 		session: key.Session,
@@ -178,9 +176,9 @@ func (c *Calls) leave(k *call, r *reader) {
 	}
 }
 
-// finish publishes the outcome of a call and stores it. A call that failed in the machinery is forgotten, so that
-// it can be asked for again, unless it may have changed state; an unreachable executor has not. A call that ended
-// as a question to the operator is asked for again with the answer.
+// finish publishes and stores the outcome of a call. A call that failed for an infrastructure error is forgotten, so
+// that it can be repeated, unless it may have changed state. An unreachable executor has not changed any. A call that
+// ended as a question to the operator is also forgotten, because it is repeated with the answer.
 func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +205,7 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 	c.expire()
 }
 
-// expire forgets outcomes beyond their age or number.
+// expire drops outcomes beyond their age or number.
 func (c *Calls) expire() {
 	for e := c.finished.Front(); e != nil; e = c.finished.Front() {
 		k := e.Value.(*call)
@@ -235,10 +233,10 @@ func (c *Calls) drop(k *call) {
 	}
 }
 
-// callSize is about how many bytes a call takes besides its outcome.
+// callSize is the approximate size of a call in memory, without its outcome.
 const callSize = 200
 
-// sizeOf is about how many bytes a call with this outcome takes. Records can be larger than the result they are about.
+// sizeOf is the approximate size of a call with this outcome. Records can be larger than the result.
 func sizeOf(o *dispatch.Outcome) int {
 	n := callSize + len(o.Result.Content)
 	for i := range o.Records {
@@ -274,7 +272,7 @@ func (c *Calls) EndRun(session, run string) {
 	}
 }
 
-// EndSession cancels the calls of a session and forgets them all.
+// EndSession cancels the calls of a session and drops all their outcomes.
 func (c *Calls) EndSession(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,7 +287,7 @@ func (c *Calls) EndSession(id string) {
 	delete(c.sessions, id)
 }
 
-// Stop refuses new calls, cancels those that run and returns when they have ended.
+// Stop refuses new calls, cancels the running ones and returns when they have ended.
 func (c *Calls) Stop() {
 	c.mu.Lock()
 	c.stopped = true

@@ -33,7 +33,7 @@ var options = calls.Options{
 
 func key(id string) calls.Key { return calls.Key{Session: "s", ID: id} }
 
-// answer is work that answers at once and counts how often it was done.
+// answer is work that answers at once and counts its runs.
 func answer(content string, n *atomic.Int32) calls.Work {
 	return func(context.Context, func(string, string)) (dispatch.Outcome, error) {
 		n.Add(1)
@@ -43,7 +43,7 @@ func answer(content string, n *atomic.Int32) calls.Work {
 
 func quiet(string, string) error { return nil }
 
-// A repeated call is given the first one's result, one that runs is joined; the work is done once.
+// A repeated call gets the first one's result, and a running call is joined; the work runs once.
 func TestCallHappensOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,8 +116,7 @@ func TestWorkEndsWithTheLastWaiter(t *testing.T) {
 	})
 }
 
-// A call that failed in the machinery may be asked for again, unless it may have changed state:
-// then it is never done twice.
+// A call that failed for an infrastructure error may be repeated, unless it may have changed state.
 func TestFailedCallsAreForgottenUnlessTheyActed(t *testing.T) {
 	t.Parallel()
 	c := calls.New(options)
@@ -142,7 +141,7 @@ func TestFailedCallsAreForgottenUnlessTheyActed(t *testing.T) {
 	}
 }
 
-// A call that ended as a question to the operator is made when it comes again with the answer, and then only once.
+// A call that ended as a question runs when it is repeated with the answer, and then only once.
 func TestQuestionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	c := calls.New(options)
@@ -166,7 +165,7 @@ func TestQuestionsAreForgotten(t *testing.T) {
 	}
 }
 
-// Results are remembered for a while, a number per session, and a size in all.
+// Results are remembered for a time, up to a number per session, and a total size.
 func TestResultsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,7 +243,7 @@ func TestEndSessionAndStop(t *testing.T) {
 	})
 }
 
-// Output comes at once, then gathered; all of it, in order, before the result.
+// The first output is delivered at once, later output at intervals, and all of it, in order, before the result.
 func TestOutputIsGathered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -277,8 +276,7 @@ func TestOutputIsGathered(t *testing.T) {
 	})
 }
 
-// A reader that fetches output too late misses the oldest, is told so, and gets no half characters;
-// the work does not wait.
+// A reader that is too slow loses the oldest output, gets a note and no cut characters; the work does not wait.
 func TestSlowReadersMissOutput(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +306,7 @@ func TestSlowReadersMissOutput(t *testing.T) {
 	})
 }
 
-// A reader that fails leaves, and its error is the answer.
+// A failing reader leaves, and Do returns its error.
 func TestReaderFails(t *testing.T) {
 	t.Parallel()
 	c := calls.New(options)
@@ -324,7 +322,7 @@ func TestReaderFails(t *testing.T) {
 	c.Stop()
 }
 
-// Memory stays flat however many calls there are.
+// Memory does not grow with the number of calls.
 func TestMemoryIsFlat(t *testing.T) {
 	t.Parallel()
 	c := calls.New(options)

@@ -1,6 +1,6 @@
 package calls
 
-// Kept returns how many results are remembered.
+// Kept returns the number of stored outcomes.
 func (c *Calls) Kept() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ type output struct {
 	readers []*reader
 }
 
-// reader is one reader of a call. Of output it does not fetch in time the oldest is dropped: for
-// people the end matters most.
+// reader is one reader of a call. If it is too slow, the oldest output is dropped, because the end matters most to
+// people.
 type reader struct {
 	out     *output
 	ready   chan struct{} // holds a token while output waits
@@ -28,7 +28,7 @@ type piece struct {
 	text   []byte
 }
 
-// skippedNote stands where output was left out because the reader was too slow.
+// skippedNote replaces output that was dropped because the reader was too slow.
 const skippedNote = "\n[output skipped]\n"
 
 func (o *output) subscribe(limit int) *reader {
@@ -71,7 +71,7 @@ func (r *reader) add(stream, text string) {
 	}
 }
 
-// drop drops the first n waiting bytes, and the rest of a character they end in.
+// drop drops the first n waiting bytes, and the rest of a cut character.
 func (r *reader) drop(n int) {
 	r.skipped = true
 	for n > 0 && len(r.pending) > 0 {

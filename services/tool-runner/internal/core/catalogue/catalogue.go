@@ -11,10 +11,10 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// cliNamespace holds the commands the operator declares.
+// cliNamespace is the namespace of the operator's commands.
 const cliNamespace = "cli"
 
-// reserved are the namespaces no plugin can have: those of kaged's own tools, those kept for them, and that of
+// reserved are the namespaces that plugins cannot have: those of kaged's own tools, those kept for them, and that of
 // commands.
 var reserved = []string{
 	"file", "edit", "search", "code", "debug", "shell", "compute", "project", "kaged", "web", "discover", "media", "job",
@@ -24,15 +24,15 @@ var reserved = []string{
 // Reserved returns the namespaces that no plugin can have.
 func Reserved() []string { return slices.Clone(reserved) }
 
-// childPrefix begins the names of the tools by which an agent calls its children.
+// childPrefix begins the names of the tools with which an agent calls its children.
 const childPrefix = "agent-"
 
-// maxName is the longest name in bytes: models take 64, and each dot becomes two characters on the way.
+// maxName is the maximum length of a name in bytes: providers allow 64, and each dot becomes two characters.
 const maxName = 64
 
 var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$`)
 
-// CheckName returns the mistake in a name, "" for a valid one.
+// CheckName returns the error in a name, "" for a valid one.
 func CheckName(name string) string {
 	switch {
 	case !nameForm.MatchString(name):
@@ -47,8 +47,8 @@ func CheckName(name string) string {
 	return ""
 }
 
-// Join returns the tools of all sources in their order. It fails with conflict if a name or an alias is taken twice,
-// and with bad_request for a name that cannot be one or a namespace that is not the source's.
+// Join returns the tools of all sources in order. It fails with conflict if two tools have the same name or alias, and
+// with bad_request for an invalid name or a namespace of another source.
 func Join(sources ...[]*tool.Entry) ([]*tool.Entry, error) {
 	var list []*tool.Entry
 	owners := map[string]*tool.Entry{}
@@ -78,7 +78,7 @@ func Join(sources ...[]*tool.Entry) ([]*tool.Entry, error) {
 	return list, nil
 }
 
-// checkNamespace keeps each source to its own namespaces.
+// checkNamespace restricts each source to its own namespaces.
 func checkNamespace(e *tool.Entry) error {
 	space := e.Namespace()
 	switch {
@@ -96,7 +96,7 @@ func checkNamespace(e *tool.Entry) error {
 	return nil
 }
 
-// origin names a tool's source in a sentence.
+// origin formats a tool's source for a sentence.
 func origin(e *tool.Entry) string {
 	switch e.Source {
 	case tool.CLI:

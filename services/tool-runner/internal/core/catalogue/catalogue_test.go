@@ -46,8 +46,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// A name that is taken, by a tool or by an alias, is refused with both owners (tools-notes 1.4: collisions are load
-// errors).
+// A name or an alias in use is refused with both owners (tools-notes 1.4: collisions are load errors).
 func TestCollisions(t *testing.T) {
 	t.Parallel()
 	for name, two := range map[string][2]*tool.Entry{
@@ -65,7 +64,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// No plugin has a namespace of kaged's or of another plugin (T-REG-21, T-REG-22).
+// A plugin cannot have a namespace of kaged or of another plugin (T-REG-21, T-REG-22).
 func TestReservedNamespaces(t *testing.T) {
 	t.Parallel()
 	for _, space := range []string{
@@ -92,7 +91,7 @@ func TestReservedNamespaces(t *testing.T) {
 	}
 }
 
-// A text that models or patterns would misread is no name.
+// A name that models or patterns would misread is invalid.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{

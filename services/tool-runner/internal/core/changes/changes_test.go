@@ -35,7 +35,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// open is the start of another process on the same folder.
+// open simulates the start of another process on the same folder.
 func (p *place) open() {
 	p.kept = changes.NewImages(p.images, changes.Limits{FileBytes: 64, SessionBytes: 200, KeptFor: time.Hour},
 		slog.New(slog.DiscardHandler))
@@ -49,7 +49,7 @@ func (p *place) write(name, text string) {
 	}
 }
 
-// tool writes a file as a file tool of an agent does.
+// tool writes a file as an agent's file tool does.
 func (p *place) tool(agent, name, text string) {
 	p.t.Helper()
 	p.keep(agent, name)
@@ -110,8 +110,8 @@ func (p *place) list() (string, changes.Found) {
 	return strings.Join(text, "\n"), found
 }
 
-// A file is compared with its content before the session's first change of it, by any agent, also by
-// another process. One that is as it was, or was made and removed again, is no change.
+// A file is compared with its content before the session's first change of it, by any agent and any process. An
+// unchanged file, and one that was created and removed, is not listed.
 func TestChangesByTools(t *testing.T) {
 	p := newPlace(t)
 	p.write("edited", "one\ntwo\n")
@@ -153,8 +153,8 @@ func (p *place) other() (string, changes.Found) {
 	return q.list()
 }
 
-// A file changed by a shell since the session began is compared with HEAD and marked; files that git ignores, that
-// are as in HEAD, or that changed before, are left out.
+// A file changed by a shell since the session began is compared with HEAD and marked. Files that git ignores, that
+// equal HEAD, or that changed before, are left out.
 func TestChangesOutside(t *testing.T) {
 	p := newPlace(t)
 	p.git("init", "-q")
@@ -184,7 +184,7 @@ func TestChangesOutside(t *testing.T) {
 	}
 }
 
-// later returns a time after every change so far, by the clock of the file system.
+// later returns a time after every change so far, by the file system's clock.
 func (p *place) later() time.Time {
 	p.t.Helper()
 	probe := filepath.Join(p.t.TempDir(), "probe")
@@ -206,7 +206,7 @@ func (p *place) later() time.Time {
 	}
 }
 
-// A line that kill -9 cut off, folders that are no repositories, and missing roots do no harm.
+// A line cut off by kill -9, folders without a repository, and missing roots cause no error.
 func TestChangesAfterTrouble(t *testing.T) {
 	p := newPlace(t)
 	p.tool("primary", "a", "a\n")

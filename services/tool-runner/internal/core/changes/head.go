@@ -27,10 +27,10 @@ import (
 // head is the tree of HEAD below the project's root.
 type head struct {
 	commit string
-	tree   *object.Tree // nil where HEAD has no such folder
+	tree   *object.Tree // nil if HEAD has no such folder
 }
 
-// openHead returns HEAD of the repository that a folder is in, nil without a repository or a commit.
+// openHead returns HEAD of the repository around a folder, nil without a repository or a commit.
 func openHead(root string) *head {
 	top, own, common := ignore.Repository(root)
 	if top == "" {
@@ -58,7 +58,7 @@ func openHead(root string) *head {
 	return h
 }
 
-// cachedObjects bounds the objects that are kept while a repository is read.
+// cachedObjects is the size of the object cache while a repository is read.
 const cachedObjects = 32 * cache.MiByte
 
 // side returns a file of HEAD.
@@ -86,7 +86,7 @@ func (h *head) side(rel string) side {
 	return side{data: data}
 }
 
-// unchanged reports whether a file is the one of HEAD.
+// unchanged reports whether a file equals the one in HEAD.
 func (h *head) unchanged(rel string, now side) bool {
 	if h.tree == nil || now.missing || now.large {
 		return false
@@ -95,7 +95,7 @@ func (h *head) unchanged(rel string, now side) bool {
 	return err == nil && entry.Hash == plumbing.ComputeHash(plumbing.BlobObject, now.data)
 }
 
-// Bounds of a search for changes.
+// Limits of a search for changes.
 const (
 	searchTime = 10 * time.Second
 	workers    = 4
@@ -135,8 +135,7 @@ func (l *listing) outside(ctx context.Context) error {
 	return nil
 }
 
-// changedSince returns the files, without ignored ones, of which content, name or mode changed since the session
-// began.
+// changedSince returns the files, without ignored ones, whose content, name or mode changed since the session began.
 func (l *listing) changedSince(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var list []string
@@ -164,8 +163,8 @@ func (l *listing) changedSince(ctx context.Context) ([]string, error) {
 	return list, err
 }
 
-// missingFrom returns the files of HEAD that are gone from folders which changed since the session began, and whether
-// all folders were looked at.
+// missingFrom returns the files of HEAD that are missing in folders changed since the session began, and whether all
+// folders were searched.
 func (l *listing) missingFrom(ctx context.Context, h *head) (list []string, whole bool) {
 	if h.tree == nil {
 		return nil, true

@@ -1,9 +1,9 @@
 // Package changes finds the changes of a session in its project.
 //
 // [Images] keeps, per session, the content that each file had before the session's first change of it by a file tool.
-// The image is stored before the change is made, so that it survives kill -9 in between. [Images.List] compares
-// images with the files as they are, and untouched files that changed since the session began
-// with HEAD of the project's repository, which is read by a library: git itself never runs.
+// The image is stored before the change, so that it survives a kill -9 between the two. [Images.List] compares images
+// with the present files. It compares other files that changed since the session began with HEAD of the project's
+// repository, which it reads with a library, without running git.
 //
 // A session's folder holds images by their SHA-256 and index.jsonl, to which a line is appended for each file and
 // agent.
@@ -29,17 +29,17 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// Limits bound the images.
+// Limits are the limits of the images.
 type Limits struct {
-	// FileBytes is the largest kept file, SessionBytes bounds the images of a session together.
+	// FileBytes is the maximum size of a kept file, SessionBytes that of a session's images together.
 	FileBytes, SessionBytes int64
-	// KeptFor is how long the images of a session are kept after its last new one.
+	// KeptFor is the time for which a session's images are kept after its last new one.
 	KeptFor time.Duration
 }
 
 // Images keeps images of files. It is safe for concurrent use.
 type Images struct {
-	dir    string // "" for no images
+	dir    string // "" disables images
 	limits Limits
 	log    *slog.Logger
 
@@ -55,27 +55,27 @@ type kept struct {
 	used   time.Time
 }
 
-// record is a line of an index. Later lines of a path only add an agent.
+// record is a line of an index. A later line for the same path only adds an agent.
 type record struct {
 	Path  string `json:"path"`
 	Agent string `json:"agent"`
 	At    int64  `json:"at"`
-	// SHA256 is that of the content, "" for a file that was missing or could not be read.
+	// SHA256 is the hash of the content, "" for a file that was missing or could not be read.
 	SHA256 string `json:"sha256,omitempty"`
-	// Missing says that there was no file, Unkept that its content is not kept.
+	// Missing means that the file did not exist, Unkept that its content is not kept.
 	Missing bool `json:"missing,omitempty"`
 	Unkept  bool `json:"unkept,omitempty"`
 }
 
-// NewImages returns images below a folder; for "" it keeps no images.
+// NewImages returns images below a folder; "" disables images.
 func NewImages(dir string, limits Limits, log *slog.Logger) *Images {
 	return &Images{dir: dir, limits: limits, log: log, sessions: map[string]*kept{}}
 }
 
 const indexName = "index.jsonl"
 
-// Keep stores the content of files before a caller's change of them, for those that the session has not changed yet. A
-// failure is logged and keeps no change from being made: the file then counts as one without an image.
+// Keep stores the content of files before a caller's change of them, for files that the session has not changed before.
+// A failure is logged and does not prevent the change: the file then has no image.
 func (i *Images) Keep(from contract.Caller, files ...paths.Path) {
 	if i == nil || i.dir == "" || !ident.Valid(from.SessionID) {
 		return
@@ -112,7 +112,7 @@ func (s *kept) add(r record) {
 	s.agents[r.Path][r.Agent] = true
 }
 
-// session returns the known images of a session, from its index the first time.
+// session returns the known images of a session, read from its index on first use.
 func (i *Images) session(id string) (*kept, error) {
 	s := i.sessions[id]
 	if s == nil {
@@ -176,7 +176,7 @@ func (i *Images) keep(id string, s *kept, p paths.Path, r *record) {
 	s.bytes += int64(len(data))
 }
 
-// store writes an image under its name, whole or not at all.
+// store writes an image under its name atomically.
 func (i *Images) store(id, name string, data []byte) error {
 	at := filepath.Join(i.folder(id), name)
 	if _, err := os.Stat(at); err == nil {
@@ -197,12 +197,12 @@ func (i *Images) note(id string, r record) error {
 	if err != nil {
 		return err
 	}
-	// A line of its own: the one before may have been cut off by the death of its process.
+	// On a new line, because the preceding one may have been cut off by a kill.
 	_, err = f.Write(append([]byte{'\n'}, line...))
 	return errors.Join(err, f.Close())
 }
 
-// read returns the lines of a session's index; a line that was cut off is passed over.
+// read returns the lines of a session's index, without lines that were cut off.
 func (i *Images) read(id string) ([]record, error) {
 	f, err := os.Open(filepath.Join(i.folder(id), indexName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -224,26 +224,26 @@ func (i *Images) read(id string) ([]record, error) {
 	return list, lines.Err()
 }
 
-// sweepEvery is how often old images are looked for.
+// sweepEvery is the interval of searches for expired images.
 const sweepEvery = time.Hour
 
-// sweep removes the images of sessions without a change for long.
+// sweep removes the images of sessions without a recent change.
 func (i *Images) sweep() {
 	if time.Since(i.swept) < sweepEvery {
 		return
 	}
 	i.swept = time.Now()
-	entries, _ := os.ReadDir(i.dir) // the folder comes with the first image
+	entries, _ := os.ReadDir(i.dir) // the folder is created with the first image
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(i.dir, e.Name(), indexName))
 		if err == nil && time.Since(info.ModTime()) > i.limits.KeptFor {
 			delete(i.sessions, e.Name())
-			_ = os.RemoveAll(filepath.Join(i.dir, e.Name())) // tried again in an hour
+			_ = os.RemoveAll(filepath.Join(i.dir, e.Name())) // retried in an hour
 		}
 	}
 	for id, s := range i.sessions {
 		if time.Since(s.used) > sweepEvery {
-			delete(i.sessions, id) // its index has the same
+			delete(i.sessions, id) // its index has the same content
 		}
 	}
 }

@@ -63,9 +63,9 @@ type Query struct {
 	Root    string
 	Rules   paths.Rules
 	Session string
-	// Since is when the session began, in milliseconds.
+	// Since is the beginning of the session, in milliseconds.
 	Since int64
-	// Path is the only file wanted, relative to the root, "" for all.
+	// Path is the only requested file, relative to the root, "" for all.
 	Path string
 	// LookupEnv finds the user's ignore rules.
 	LookupEnv func(string) (string, bool)
@@ -82,7 +82,7 @@ const (
 	comparedFile = 5 << 20
 )
 
-// List returns the files that differ, in the order of their paths. It fails with not_found if the root is no folder.
+// List returns the changed files sorted by path. It fails with not_found if the root is not a folder.
 func (i *Images) List(ctx context.Context, q Query) (Found, error) {
 	space, err := paths.Open(q.Root, q.Rules)
 	if err != nil {
@@ -103,7 +103,7 @@ func (i *Images) List(ctx context.Context, q Query) (Found, error) {
 	return l.found, nil
 }
 
-// listing is one answer in the making.
+// listing is the state of one List.
 type listing struct {
 	Query
 	space *paths.Space
@@ -134,7 +134,7 @@ func (i *Images) byTools(l *listing) error {
 	for _, abs := range slices.Sorted(maps.Keys(first)) {
 		rel, err := filepath.Rel(l.space.Root(), abs)
 		if err != nil || !filepath.IsLocal(rel) {
-			continue // of an allowed folder outside
+			continue // in an allowed folder outside
 		}
 		l.known[rel] = true
 		if l.Path != "" && l.Path != rel {
@@ -151,16 +151,16 @@ func (i *Images) byTools(l *listing) error {
 	return nil
 }
 
-// side is a file before or after.
+// side is a file before or after the change.
 type side struct {
 	missing bool
 	sum     string
 	data    []byte
-	// lost says that its content is not known, large that it was not read.
+	// lost means that its content is unknown, large that it was not read.
 	lost, large bool
 }
 
-// now returns a file as it is, and whether it can be shown.
+// now returns the present file, and whether it can be shown.
 func (l *listing) now(rel string) (side, bool) {
 	at, err := l.space.Resolve("path", rel)
 	if err != nil {

@@ -28,11 +28,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sample is the file the specification shows.
+// sample is the example file of the specification.
 const sample = "../../../../../pkg/dsl/testdata/tools.yaml"
 
-// bench is tools.yaml behind a dispatcher, and a project to call its tools in. Its programs are in a folder of their
-// own, which is all of PATH.
+// bench is tools.yaml behind a dispatcher, with a project for its calls. Its programs are in one folder, which is the
+// whole PATH.
 type bench struct {
 	t          *testing.T
 	root, bin  string
@@ -61,7 +61,7 @@ func newBench(t *testing.T, file string) *bench {
 			t.Fatal(err)
 		}
 	}
-	// argv is a program that shows each of its arguments on a line of its own.
+	// argv is a program that prints each of its arguments on a line.
 	for _, name := range []string{"argv", "kubectl", "deploy"} {
 		b.program(filepath.Join(b.bin, name), `for a in "$0" "$@"; do printf '[%s]\n' "${a##*/bin/}"; done`)
 	}
@@ -98,7 +98,7 @@ func newBench(t *testing.T, file string) *bench {
 	return b
 }
 
-// program writes a shell script that can be run.
+// program writes an executable shell script.
 func (b *bench) program(path, script string) {
 	b.t.Helper()
 	testkit.WriteProgram(b.t, path, []byte("#!/bin/sh\n"+script+"\n"))
@@ -116,7 +116,7 @@ func (b *bench) do(name, input string) dispatch.Outcome {
 	return out
 }
 
-// ok runs a call that succeeds.
+// ok runs a successful call.
 func (b *bench) ok(name, input string) clitools.Result {
 	b.t.Helper()
 	out := b.do(name, input)
@@ -127,7 +127,7 @@ func (b *bench) ok(name, input string) clitools.Result {
 	return result
 }
 
-// args runs a call of a program that shows its arguments and returns them.
+// args runs a call of a program that prints its arguments, and returns them.
 func (b *bench) args(name, input string) string {
 	b.t.Helper()
 	return strings.TrimSuffix(b.ok(name, input).Stdout, "\n")
@@ -165,7 +165,7 @@ func load(t *testing.T, path string) string {
 	return string(data)
 }
 
-// The specification's file becomes tools in the namespace cli that are called by their own names too, with their
+// The specification's file becomes tools in the namespace cli that also have their own names as aliases, with their
 // category, schema and need (T-CLI-01, T-CLI-06, T-CLI-07, T-CLI-10, T-ENV-05, T-TOOLS-S6.7).
 func TestSample(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ cli.deploy_app deploy_app cli cli 3 false capability:exec
 	b.fails(fault.InvalidParams, "kubectl_apply", `{"file":"a;b"}`)
 }
 
-// A value with any content is one argument: no shell ever reads it (T-CLI-02, T-CLI-03, T-CLI-09, T-TOOLS-S6.8).
+// A value with any content is one argument, because no shell reads it (T-CLI-02, T-CLI-03, T-CLI-09, T-TOOLS-S6.8).
 func TestValuesAreArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one("args: [\"{{v}}\", \"a={{v}},{{ v }}\", \"{{.Names}}\", '$HOME *']\n"))
@@ -238,7 +238,7 @@ func TestValuesAreArguments(t *testing.T) {
 	}
 }
 
-// No value becomes an option at any place; the operator's own text may be one (tools-notes P15).
+// A value never becomes an option; the operator's own text may be one (tools-notes P15).
 func TestOptionInjection(t *testing.T) {
 	t.Parallel()
 	for file, refused := range map[string]bool{
@@ -267,7 +267,7 @@ func TestOptionInjection(t *testing.T) {
 			}
 		}
 	}
-	// Two values cannot make one together, nor a negative number.
+	// Two values together cannot form an option either, nor can a negative number.
 	b := newBench(
 		t,
 		one(
@@ -284,8 +284,8 @@ func TestOptionInjection(t *testing.T) {
 	}
 }
 
-// Arguments of a parameter come when it is given, in the file's order, of a flag when it is true; numbers are whole
-// where they are said to be (T-CLI-04).
+// Optional arguments are added if the parameter is given, in the file's order, or, for a flag, if it is true; integers
+// have no fraction (T-CLI-04).
 func TestOptionalArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one(`optional_args:
@@ -312,8 +312,8 @@ parameters:
 	b.fails(fault.InvalidParams, "t", `{"z":10}`)
 }
 
-// A program has the allowed variables and those that were declared for it, with kaged's own handed on by name; a
-// missing one is reported before the program starts (T-ENV-01, T-ENV-02, T-ENV-03, T-ENV-04, T-TOOLS-S6.13).
+// A program has the allowed variables and its declared ones, with kaged's own inserted by name; a missing one is
+// reported before the program starts (T-ENV-01, T-ENV-02, T-ENV-03, T-ENV-04, T-TOOLS-S6.13).
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(
@@ -346,7 +346,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// A call that would fail needs no approval: an approved call of category admin is a command that can be run (T-CAT-04).
+// A call that would fail needs no approval: an approved call of category admin has a command that can run (T-CAT-04).
 func TestRefusedBeforeAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(
@@ -364,7 +364,7 @@ func TestRefusedBeforeAsked(t *testing.T) {
 	}
 }
 
-// No program is looked for where agents can write: not in the project, not at a place relative to it.
+// Programs are not looked up in folders that agents can write: not in the project, and not relative to it.
 func TestProgramsOfTheProjectAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "tools: [{name: t, category: read, cmd: planted}]\n")
@@ -386,8 +386,8 @@ func TestProgramsOfTheProjectAreNotFound(t *testing.T) {
 	}
 }
 
-// The two streams come apart, to people while it runs, and the exit code is a result. Excess output is cut with a note
-// (T-SAFE-01, T-TOOLS-S6.3).
+// The two streams are separate, are shown while the program runs, and the exit code is a result. Excess output is cut
+// with a note (T-SAFE-01, T-TOOLS-S6.3).
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	b := newBench(
@@ -408,7 +408,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// A program that takes too long is ended, and its output so far is not lost (T-SAFE-04, T-TOOLS-S6.4).
+// A program that exceeds its time limit is ended, and its output so far is returned (T-SAFE-04, T-TOOLS-S6.4).
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "tools: [{name: t, category: read, cmd: slow, timeout: 300ms}]\n")
@@ -420,8 +420,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A caged caller needs the capability exec, its cage goes with the command, and the call is recorded with secrets
-// masked.
+// A caged caller needs the capability exec, the command runs in its cage, and the call is recorded with secrets masked.
 func TestCageAndRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one("args: [\"{{v}}\"]\n"))
@@ -449,7 +448,7 @@ func TestCageAndRecord(t *testing.T) {
 	}
 }
 
-// The machinery's failure is not the tool's, and ending the caller ends the program.
+// An infrastructure error is not the tool's failure, and the end of the caller ends the program.
 func TestInfrastructure(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "tools: [{name: t, category: read, cmd: slow}]\n")
@@ -470,8 +469,8 @@ func TestInfrastructure(t *testing.T) {
 	}
 }
 
-// A file with a mistake gives no tools, and all errors with their places; a name of kaged's own is one (tools-notes
-// 1.4).
+// A file with an error gives no tools, and all errors with their positions; a name of kaged's own tools is an error
+// (tools-notes 1.4).
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	builtin := []*tool.Entry{tool.Define(tool.Spec[struct{}, struct{}]{

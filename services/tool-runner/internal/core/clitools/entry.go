@@ -22,16 +22,16 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// Limits are the bounds of these tools; sizes are bytes.
+// Limits are the limits of these tools; sizes are in bytes.
 type Limits struct {
-	// Timeout is how long a program may run if its entry sets no time. Grace is how long after that the sandbox may
-	// take to end it before the call gives up on the sandbox.
+	// Timeout is the time limit of a program if its entry sets none. Grace is the time after it in which the sandbox must
+	// end the program before the call fails.
 	Timeout, Grace time.Duration
-	// OutputBytes bounds the kept output of a program, for each of its two streams, if its entry sets no bound.
+	// OutputBytes limits the retained output of a program, for each of its two streams, if its entry sets no limit.
 	OutputBytes int
-	// ValueBytes bounds one value of a call.
+	// ValueBytes limits one value of a call.
 	ValueBytes int
-	// AuditRunes is how much of the command line is recorded.
+	// AuditRunes is the recorded length of the command line.
 	AuditRunes int
 }
 
@@ -41,7 +41,7 @@ type Deps struct {
 	Commands sandbox.Runner
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
-	// NoSandbox says that commands of caged agents run without their cage.
+	// NoSandbox means that commands of caged agents run without their cage.
 	NoSandbox bool
 	Limits    Limits
 }
@@ -55,7 +55,7 @@ type Result struct {
 	Note     string `json:"note,omitempty" doc:"What that means, in a sentence."`
 }
 
-// categories are the words for them in the file.
+// categories are the names of categories in the file.
 var categories = map[string]tool.Category{"read": tool.Read, "write": tool.Write, "admin": tool.Admin}
 
 // entry returns the catalogue's entry for a command.
@@ -159,7 +159,7 @@ func (t cliTool) limits() []tool.Limit {
 	}
 }
 
-// commands returns the command that a call would run, nil if its values are unusable.
+// commands returns the command of a call, nil if its values are invalid.
 func (t cliTool) commands(values *tool.Values) []tool.Command {
 	argv, err := t.argv(t.command, *values)
 	if err != nil {
@@ -171,8 +171,7 @@ func (t cliTool) commands(values *tool.Values) []tool.Command {
 // reference is a variable of kaged's own environment in a declared value.
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// declared returns the variables the operator declared, with kaged's own handed on, and the names of those that are not
-// set.
+// declared returns the operator's declared variables, with kaged's own inserted, and the names of unset ones.
 func (t cliTool) declared() (vars map[string]string, missing []string) {
 	vars = make(map[string]string, len(t.command.Env))
 	for name, value := range t.command.Env {
@@ -188,7 +187,7 @@ func (t cliTool) declared() (vars map[string]string, missing []string) {
 	return vars, slices.Compact(missing)
 }
 
-// unavailable says why no call can succeed here, nil if one can.
+// unavailable returns the reason why every call fails here, nil if calls can succeed.
 func (t cliTool) unavailable() *fault.Error {
 	if _, missing := t.declared(); len(missing) > 0 {
 		return fault.New(fault.LocalConfigInvalid, "%s needs the variable %s, which is not set where kaged runs.",
@@ -197,7 +196,7 @@ func (t cliTool) unavailable() *fault.Error {
 	return nil
 }
 
-// environment is the program's environment. Programs are not looked up below the project, nor at places relative to it:
+// environment is the program's environment. Programs are not looked up below the project or relative to it, because
 // agents can write there.
 func (t cliTool) environment(root string, caged bool) map[string]string {
 	declared, _ := t.declared()
@@ -215,7 +214,7 @@ func (t cliTool) environment(root string, caged bool) map[string]string {
 	return vars
 }
 
-// usable returns the program and its arguments, or why a call with these values always fails.
+// usable returns the program and its arguments, or the reason why a call with these values always fails.
 func (t cliTool) usable(values tool.Values) ([]string, error) {
 	argv, err := t.argv(t.command, values)
 	if err != nil {
@@ -278,7 +277,7 @@ func (t cliTool) run(ctx context.Context, call *tool.Call, values *tool.Values) 
 	return result, err
 }
 
-// failure sorts out why there is no exit.
+// failure converts the error of a call without an exit.
 func (t cliTool) failure(ctx context.Context, err error) error {
 	if errors.Is(err, fault.ShellSpawnFailed) && ctx.Err() == nil {
 		return fault.Wrap(

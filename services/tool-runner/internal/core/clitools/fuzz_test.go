@@ -10,8 +10,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/clitools"
 )
 
-// For any values and any text around them, a call has as many arguments as the file says, each holds its value as it
-// is, and an argument that begins with a value has no hyphen there, unless a -- stands before it.
+// For any values and any text around them, a call has as many arguments as the file declares, each contains its value
+// unchanged, and an argument that begins with a value does not begin with a hyphen unless a -- precedes it.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"", "", ""},
@@ -32,7 +32,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, before, after, value string) {
 		if !utf8.ValidString(before) || !utf8.ValidString(after) || !utf8.ValidString(value) {
-			return // neither the file nor JSON can hold it
+			return // neither the file nor JSON can contain it
 		}
 		file := map[string]any{"tools": []any{map[string]any{
 			"name": "t", "category": "read", "cmd": "x", "args": []any{before + "{{v}}" + after, "{{v}}"},

@@ -1,12 +1,12 @@
-// Package clitools makes tools of the commands an operator declares in tools.yaml.
+// Package clitools makes tools from the commands that an operator declares in tools.yaml.
 //
-// A call runs one program with a list of arguments. No value passes a shell: values are validated by the schema of the
-// parameters, put into their arguments, and reach the program as they are. A file is refused if a shell that the
-// operator declared, or a program that shellguard knows to hand its arguments to one, would read a value as commands. A
+// A call runs one program with a list of arguments. No shell reads a value: values are validated by the schema of the
+// parameters, inserted into their arguments, and reach the program unchanged. A file is refused if a shell declared by
+// the operator, or a program that shellguard knows to pass its arguments to a shell, would read a value as commands. A
 // value cannot become an option: if it would begin an argument with a hyphen the call is refused, unless the operator
-// wrote down the value or a -- before it; and no value of the caller's choice is part of an option's name.
+// listed the value or wrote a -- before it; and a free value is never part of an option's name.
 //
-// The file is the operator's. Places that agents can write, such as a project's folder, are never read for commands,
+// The file belongs to the operator. Folders that agents can write, such as a project's, are never read for commands,
 // and no program is looked up there.
 package clitools
 
@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// Namespace holds these tools; a tool's alias is its name without it.
+// Namespace is the namespace of these tools; a tool's alias is its name without it.
 const Namespace = "cli"
 
 // Load reads tools.yaml and returns its tools and warnings. It fails with local_config_invalid, whose details hold
@@ -66,7 +66,7 @@ func Load(
 	return entries, warnings, nil
 }
 
-// unusable tells why a tool cannot have this name, "" if it can.
+// unusable returns the reason why a tool cannot have this name, "" if it can.
 func unusable(name string, builtin []*tool.Entry) string {
 	if why := catalogue.CheckName(name); why != "" {
 		return "A tool cannot be called " + name + ": " + why + "."

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// argv returns the program and its arguments for values that the schema has accepted. It fails with invalid_params,
-// naming the parameter, for a value that is no argument or would be taken for an option.
+// argv returns the program and its arguments for values that the schema has accepted. It fails with invalid_params that
+// names the parameter for a value that is not a valid argument or would become an option.
 func (d Deps) argv(c *dsl.Command, values tool.Values) ([]string, error) {
 	r := renderer{command: c, values: values, limit: d.Limits.ValueBytes, out: []string{c.Program}}
 	r.add(c.Args)
@@ -22,7 +22,7 @@ func (d Deps) argv(c *dsl.Command, values tool.Values) ([]string, error) {
 	return r.out, r.err
 }
 
-// given says whether a call asks for the arguments of a parameter that may be left out.
+// given reports whether a call includes the arguments of an optional parameter.
 func given(c *dsl.Command, optional dsl.OptionalArgs, values tool.Values) bool {
 	value, ok := values[optional.Parameter]
 	if flag, isFlag := value.(bool); isFlag && !mentions(optional) {
@@ -31,7 +31,7 @@ func given(c *dsl.Command, optional dsl.OptionalArgs, values tool.Values) bool {
 	return ok
 }
 
-// mentions says whether the arguments of a parameter hold its value.
+// mentions reports whether the arguments of a parameter contain its value.
 func mentions(optional dsl.OptionalArgs) bool {
 	for _, t := range optional.Args {
 		for _, part := range t {
@@ -43,13 +43,13 @@ func mentions(optional dsl.OptionalArgs) bool {
 	return false
 }
 
-// renderer fills arguments with values until one cannot be used.
+// renderer inserts values into arguments up to the first invalid one.
 type renderer struct {
 	command *dsl.Command
 	values  tool.Values
 	limit   int
 	out     []string
-	// ended says that an argument -- ended the options.
+	// ended means that an argument -- has ended the options.
 	ended bool
 	err   error
 }
@@ -86,8 +86,8 @@ func (r *renderer) render(t dsl.Template) string {
 	return b.String()
 }
 
-// optionless refuses a value of the caller's choice that would make an argument an option, or choose the option. before
-// is the part of the argument before the value.
+// optionless refuses a free value that would make an argument an option, or select the option. before is the part of
+// the argument before the value.
 func (r *renderer) optionless(parameter, before, value string) {
 	_, text := r.values[parameter].(string)
 	switch {
@@ -104,7 +104,7 @@ func (r *renderer) parameter(name string) *dsl.CommandParameter {
 			return &r.command.Parameters[i]
 		}
 	}
-	return &dsl.CommandParameter{} // the file's check has seen to it that there is one
+	return &dsl.CommandParameter{} // the file's validation guarantees that it exists
 }
 
 func (r *renderer) refuse(parameter, why string) {
@@ -114,7 +114,7 @@ func (r *renderer) refuse(parameter, why string) {
 	}
 }
 
-// argument is a value as an argument shows it. A whole number has no fraction, however it was written.
+// argument formats a value for an argument. An integer has no fraction, however it was written.
 func argument(value any) string {
 	switch v := value.(type) {
 	case string:

@@ -8,8 +8,8 @@ import (
 	"kaged.dev/pkg/shellguard"
 )
 
-// shellText returns the arguments of a command in which a shell would read a value as commands, as they are written.
-// Arguments that may be left out are looked at one by one, in pairs and all together.
+// shellText returns the arguments of a command in which a shell would read a value as commands, as written. Optional
+// arguments are tested one by one, in pairs and all together.
 func shellText(c *dsl.Command) []string {
 	lists := [][]dsl.Template{c.Args}
 	all := c.Args
@@ -37,7 +37,7 @@ func shellText(c *dsl.Command) []string {
 	return found
 }
 
-// fixed returns values for the parameters with fixed choices, each choice once at least.
+// fixed returns sets of values for the parameters with fixed choices, with each choice at least once.
 func fixed(c *dsl.Command) []map[string]string {
 	first := map[string]string{}
 	for i := range c.Parameters {
@@ -60,7 +60,7 @@ func fixed(c *dsl.Command) []map[string]string {
 	return list
 }
 
-// choices are the values the operator wrote down.
+// choices are the values listed by the operator.
 func choices(p *dsl.CommandParameter) []string {
 	if len(p.Enum) == 0 {
 		return []string{"true", "false"}

@@ -32,8 +32,8 @@ func declared(t *testing.T, program string, args []string, more map[string]any) 
 	return data
 }
 
-// A file that would put a value into a shell's text is refused, for every shell, every way to pass the text and every
-// program that starts it (T-CLI-10).
+// A file that would insert a value into shell text is refused, for every shell, every way to pass the text and every
+// program that starts the shell (T-CLI-10).
 func TestNoValueInAShellsText(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{
@@ -88,7 +88,7 @@ func TestNoValueInAShellsText(t *testing.T) {
 	}
 }
 
-// A value begins no option and chooses none, behind any fixed and empty values.
+// A value neither begins nor selects an option, after any fixed and empty values.
 func TestNoValueBecomesAnOption(t *testing.T) {
 	t.Parallel()
 	file := "tools:\n  - name: t\n    category: read\n    cmd: argv\n    args: [\"{{a}}{{b}}\"]\n" +
@@ -112,7 +112,7 @@ func (refusing) Run(context.Context, sandbox.Spec, func([]byte)) (contract.Exit,
 	return contract.Exit{}, fault.New(fault.RateLimited, "Too many.")
 }
 
-// That there are too many commands is the call's to handle, as it is for shell.bash, and no failure of the machinery.
+// Too many running commands is an error of the call, as for shell.bash, and not of the infrastructure.
 func TestTooManyCommands(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")

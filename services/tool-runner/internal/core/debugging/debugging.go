@@ -10,25 +10,24 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Agent names the agent that debugs, and its call.
+// Agent is the debugging agent and its call.
 type Agent struct {
 	Owner contract.Owner
 	// Invocation is the agent's within its run, "" for the root agent.
 	Invocation string
 }
 
-// Start describes a session that is to begin.
+// Start describes a new session.
 type Start struct {
 	Agent Agent
 	Root  string
 	// Cage is the agent's policy and CageID its cage, nil and empty without one.
 	Cage   *dsl.Cage
 	CageID string
-	// Env is the whole environment.
+	// Env is the complete environment.
 	Env           map[string]string
 	Runtime, Mode string
-	// Attach attaches to the program at Port or with ProcessID, in place of launching Program, a file or a
-	// folder.
+	// Attach attaches to the program at Port or with ProcessID, instead of launching Program, a file or a folder.
 	Attach          bool
 	Port, ProcessID int
 	Program         string
@@ -37,11 +36,11 @@ type Start struct {
 	Dir             string
 	StopOnEntry     bool
 	Timeout         time.Duration
-	// Adapters are those that the project declares.
+	// Adapters are the adapters that the project declares.
 	Adapters []dsl.DebugAdapter
 }
 
-// Do is an action on a session, named as the tool names it.
+// Do is an action on a session, with the tool's name for it.
 type Do struct {
 	Agent   Agent
 	Action  string
@@ -77,15 +76,15 @@ type Do struct {
 	Terminate         bool
 }
 
-// Answer is the answer to an action; the fields that are set depend on it.
+// Answer is the answer to an action, which decides the set fields.
 type Answer struct {
 	Session string
-	// State is nil for an action that only looks.
+	// State is nil for a read-only action.
 	State       *contract.DebugState
 	Breakpoint  *contract.DebugBreakpoint
 	Breakpoints []contract.DebugBreakpoint
 	Frames      []contract.DebugFrame
-	// Total is how many frames, variables, modules or sources there are.
+	// Total is the number of all frames, variables, modules or sources.
 	Total      int
 	Threads    []contract.DebugThread
 	Scopes     []Scope
@@ -98,7 +97,7 @@ type Answer struct {
 	Sources    []string
 	JSON       string
 	Terminated bool
-	// Moves are how operators moved the program since the last answer.
+	// Moves are the operators' moves of the program since the last answer.
 	Moves   []contract.DebugMove
 	Records []contract.Record
 }
@@ -110,7 +109,7 @@ type Scope struct {
 	Expensive bool
 }
 
-// DataInfo says how a variable can be watched.
+// DataInfo describes how a variable can be watched.
 type DataInfo struct {
 	DataID, Description string
 	AccessTypes         []string
@@ -131,32 +130,32 @@ type Memory struct {
 // Module is a part of a program.
 type Module struct{ ID, Name, Path, Version string }
 
-// Debuggers debug programs. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot
-// be asked.
+// Debuggers debug programs. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot be
+// reached.
 type Debuggers interface {
 	// Start begins a session. It fails with the codes of DAPPoolService.Start.
 	Start(ctx context.Context, s Start) (Answer, error)
-	// Act does an action. It fails with the codes of DAPPoolService.Act.
+	// Act runs an action. It fails with the codes of DAPPoolService.Act.
 	Act(ctx context.Context, d Do) (Answer, error)
-	// EndRun ends the sessions of a run, of all runs for "", and returns the records that no answer has carried.
+	// EndRun ends the sessions of a run, of all runs for "", and returns the records that no answer has included.
 	EndRun(ctx context.Context, session, run string) ([]contract.Record, error)
-	// Watch tells of the changes in the sessions of a run, until ctx ends or the pool is lost. Paths in the project are
-	// relative to its root. It fails as tell does.
+	// Watch reports changes in the sessions of a run until ctx ends or the pool is lost. Paths in the project are relative
+	// to its root. It fails if tell fails.
 	Watch(ctx context.Context, session, run string, tell func(e contract.DebugEvent, root string) error) error
-	// View shows a debug session to people, with the root of its project.
+	// View returns a debug session for operators, with the root of its project.
 	View(ctx context.Context, l Look) (seen Seen, root string, err error)
 	// Control moves a program for an operator. It fails with the codes of DAPPoolService.Control.
 	Control(ctx context.Context, m Move) (Moved, error)
 }
 
-// Look selects a view for people. ID is the debug session's, "" for the last one that is active, or else the last.
+// Look selects a view for operators. ID is the debug session's, "" for the last active one, or else the last.
 type Look struct {
 	Session, ID string
 	Frame       int
 	Output      int64
 }
 
-// Seen is a view for people: all debug sessions of a session, and one of them, nil where there is none.
+// Seen is a view for operators: all debug sessions of a session, and one of them, nil if there are none.
 type Seen struct {
 	Sessions []contract.DebugSession
 	View     *contract.DebugView
@@ -165,7 +164,7 @@ type Seen struct {
 // Move is a step of a program by an operator, or an expression.
 type Move struct {
 	Session, ID, Operator string
-	// Action is named as the tool names it.
+	// Action is the tool's name of the action.
 	Action     string
 	Timeout    time.Duration
 	Thread     int
@@ -173,7 +172,7 @@ type Move struct {
 	Frame      int
 }
 
-// Moved is the outcome of a [Move]: one of them is set.
+// Moved is the outcome of a [Move]: one field is set.
 type Moved struct {
 	State  *contract.DebugState
 	Result *contract.DebugVariable

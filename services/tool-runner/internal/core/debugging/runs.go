@@ -11,17 +11,17 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// Late is a record about a debug session that no result has carried.
+// Late is a record about a debug session that no result has included.
 type Late struct {
 	ID, Session, Run string
 	Record           contract.Record
 }
 
-// maxLate bounds the late records that are kept.
+// maxLate is the maximum number of kept late records.
 const maxLate = 4096
 
-// Runs are [Debuggers] that know which runs have debugged, and keep the records of the ends of their sessions
-// until they are told. They are kept in memory: an end of this process loses them.
+// Runs are [Debuggers] that know the runs that have debugged, and keep the records of their sessions' ends until they
+// are reported. They are in memory, so the end of this process loses them.
 type Runs struct {
 	Debuggers
 
@@ -47,7 +47,7 @@ func (r *Runs) Act(ctx context.Context, d Do) (Answer, error) {
 	return r.Debuggers.Act(ctx, d)
 }
 
-// debugs takes note that an agent's run debugs.
+// debugs records that an agent's run debugs.
 func (r *Runs) debugs(a Agent) {
 	begun := r.begun(a.Owner.SessionID, a.Owner.RunID)
 	r.mu.Lock()
@@ -77,11 +77,11 @@ func isClosed(c chan struct{}) bool {
 	}
 }
 
-// watching are the pauses after the loss of the pool.
+// watching are the pauses after a loss of the pool.
 var watching = retry.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second, Spread: true}
 
-// Tell tells of the changes in the debug sessions of a run, from its first one on, until ctx ends. With the pool its
-// sessions are lost, and that is told too. It fails as tell does.
+// Tell reports changes in the debug sessions of a run, from its first one on, until ctx ends. If the pool is lost, its
+// sessions are lost too, and Tell reports that. It fails if tell fails.
 func (r *Runs) Tell(
 	ctx context.Context, session, run string, tell func(e contract.DebugEvent, root string) error,
 ) error {
@@ -99,7 +99,7 @@ func (r *Runs) Tell(
 			}
 			failed = tell(e, root)
 			return failed
-		}) // the pool is asked again after any error
+		}) // the pool is watched again after any error
 		if failed != nil || ctx.Err() != nil {
 			return failed
 		}
@@ -142,7 +142,7 @@ func (r *Runs) End(ctx context.Context, session, run string) error {
 	return err
 }
 
-// Late returns the late records of all sessions but those that skip names.
+// Late returns the late records of all sessions that skip does not exclude.
 func (r *Runs) Late(skip func(session string) bool) (list []Late) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *Runs) Late(skip func(session string) bool) (list []Late) {
 	return list
 }
 
-// Told forgets a late record.
+// Told drops a late record.
 func (r *Runs) Told(session, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *Runs) Told(session, id string) {
 	}
 }
 
-// Take returns the late records of a session and forgets them.
+// Take returns and drops the late records of a session.
 func (r *Runs) Take(session string) (records []contract.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pool is a pool that is lost after it has told of the begin of a session, each time that it is watched.
+// pool is a pool that is lost after it has reported the beginning of a session, each time that it is watched.
 type pool struct {
 	Debuggers
 	watched int
@@ -40,7 +40,7 @@ func (p *pool) Watch(
 	return errors.New("lost")
 }
 
-// A run is watched from its first debug session on; with a lost pool its sessions end, and the next pool is watched.
+// A run is watched from its first debug session on; if the pool is lost its sessions end, and the next pool is watched.
 func TestTell(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

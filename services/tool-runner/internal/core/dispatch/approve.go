@@ -14,9 +14,9 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// approving applies the category's rules; the category is per call, not per tool: reading calls
-// run, changing ones run in attended sessions, and the rest run only with an operator's grant. In
-// unattended ones a job's policy must name the tool of any changing call.
+// approving applies the category's rules; the category is per call, not per tool: read-only calls run, changing calls
+// run in attended sessions, and the others run only with an operator's grant. In an unattended session a job's policy
+// must list the tool of any changing call.
 func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
@@ -32,7 +32,7 @@ func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 					return tool.Result{}, unlisted(entry, category, ask)
 				}
 			case category == tool.Admin:
-				// A call that would fail is not asked about, and the question shows its changes.
+				// A call that would fail is not asked about, and the question shows the call's changes.
 				err := within(ctx, limit, entry, func(ctx context.Context) (err error) {
 					ask.Preview, err = entry.Preview(ctx, call)
 					return err
@@ -49,8 +49,7 @@ func approving(guard *shellguard.Guard, limit time.Duration) behaviour {
 	}
 }
 
-// judge returns the category of one call and the question to the operator. It fails for a blocked
-// command.
+// judge returns the category of one call and the question to the operator. It fails for a blocked command.
 func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Category, *contract.Subject, error) {
 	effect := entry.Effect(call.Params)
 	ask := &contract.Subject{
@@ -111,11 +110,11 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 	return tool.Admin, ask, nil
 }
 
-// askedAtWrites is the reason of a question that the project wants before each change.
+// askedAtWrites is the reason of a question if the project requires approval of each change.
 const askedAtWrites = "The project lets this agent change files and run programs only as an operator approves."
 
-// standing says which standing approvals a call may become. They cover what is shown, and so only calls that the
-// shown command or files decide: no text typed into a program, no other parameters.
+// standing returns the kinds of standing approval that a call may get. They cover only what the question shows, so only
+// calls determined by the shown command or files qualify: no text typed into a program, and no other parameters.
 func standing(ask *contract.Subject, commands []tool.Command, listed bool) {
 	switch {
 	case len(commands) == 0 && len(ask.Paths) > 0 && !listed:
@@ -128,7 +127,7 @@ func standing(ask *contract.Subject, commands []tool.Command, listed bool) {
 	}
 }
 
-// folder is where the commands of a call run: in the folder it asks for, else in the project's.
+// folder is the folder of a call's commands: the requested one, else the project's.
 func folder(call *tool.Call) string {
 	i := 0
 	for _, need := range call.Needs {
@@ -153,8 +152,8 @@ func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {
 	return guard.Argv(c.Argv)
 }
 
-// typed returns commands in shell syntax, with the variables the caller sets: they decide the
-// effect of a command as much as its words.
+// typed formats commands in shell syntax, with the caller's variables, because these decide the effect of a command as
+// much as its words.
 func typed(commands []tool.Command) string {
 	var texts []string
 	for _, c := range commands {

@@ -32,9 +32,8 @@ type runParams struct {
 	Path    string            `json:"path,omitempty" default:"f"`
 }
 
-// judged is a catalogue of a reading tool, one that changes a file, one that runs commands and one
-// that always asks; ran records the calls that ran. The system paths are an allowed one outside the
-// project, and one in it.
+// judged is a catalogue with a read-only tool, one that changes a file, one that runs commands and one that always
+// asks; ran records the calls that ran. The system paths are an allowed one outside the project, and one in it.
 func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -110,9 +109,8 @@ func judgedCall(t *testing.T, root, name, input string) *tool.Call {
 	return c
 }
 
-// Approval depends on the call's effect, not on its tool alone; the question gives effect and
-// reason. Blocked commands are refused before a question is asked (T-CAT-01, -02, -04, -06,
-// T-SAFE-02, S6.5).
+// Approval depends on the call's effect, not only on its tool; the question has effect and reason. Blocked commands are
+// refused without a question (T-CAT-01, -02, -04, -06, T-SAFE-02, S6.5).
 func TestEffectiveCategory(t *testing.T) {
 	t.Parallel()
 	d, root, outside, _ := judged(t)
@@ -181,7 +179,7 @@ func TestEffectiveCategory(t *testing.T) {
 			},
 		}},
 		{"x.write", `{"path":"x.git/hooks/.git/hooks.md"}`, 0, nil},
-		// The boundary is first (C34), and a call that would fail is not asked about.
+		// The boundary is checked first (C34), and a call that would fail is not asked about.
 		{"x.write", `{"path":"/etc/passwd"}`, fault.InvalidParams, nil},
 		{"x.write", `{"path":"` + outside + `/bad"}`, fault.FileNotRead, nil},
 		{
@@ -204,8 +202,8 @@ func TestEffectiveCategory(t *testing.T) {
 }
 
 // With approve: writes each call that changes files or runs programs is asked about, with the other reasons first;
-// what only looks is not, and blocked commands stay blocked. A change of files may be approved for later calls, one
-// of a system path only once.
+// read-only calls are not, and blocked commands stay blocked. A change of files may get a standing approval, one of a
+// system path only a single approval.
 func TestApproveWrites(t *testing.T) {
 	t.Parallel()
 	const why = "The project lets this agent change files and run programs only as an operator approves."
@@ -245,8 +243,8 @@ func TestApproveWrites(t *testing.T) {
 	}
 }
 
-// A call that waits for approval has had no effect; with a grant for the same question it runs, and
-// with one for another question it asks again. Each half is recorded once.
+// A call that waits for approval has had no effect. With a grant for the same question it runs, and with one for
+// another question it asks again. Each half is recorded once.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	d, root, outside, ran := judged(t)
@@ -275,8 +273,8 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// In unattended sessions reading calls run and others only if the job's policy lists their tool;
-// blocked commands not even then (T-CAT-01, -03, -05, S6.14, T-PATH-07).
+// In unattended sessions read-only calls run, and others only if the job's policy lists their tool; blocked commands
+// never run (T-CAT-01, -03, -05, S6.14, T-PATH-07).
 func TestUnattended(t *testing.T) {
 	t.Parallel()
 	d, root, outside, _ := judged(t)
@@ -309,7 +307,7 @@ func TestUnattended(t *testing.T) {
 	}
 }
 
-// A preview takes no longer than the call may; it ends as a timeout, or with its caller.
+// A preview has the time limit of the call; it ends with timeout, or with its caller.
 func TestPreviewIsBounded(t *testing.T) {
 	t.Parallel()
 	d, root, outside, ran := judged(t)

@@ -8,9 +8,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// Available returns, for each entry, the error with which every call of it by this caller fails,
-// nil if a call can succeed. It ignores the tools the caller was given. It fails with not_found if
-// the caller's project is no folder.
+// Available returns, for each entry, the error of every possible call by this caller, nil if a call can succeed. It
+// ignores which tools the caller was given. It fails with not_found if the caller's project is not a folder.
 func (d *Dispatcher) Available(from contract.Caller, catalogue []*tool.Entry) ([]*fault.Error, error) {
 	space, err := paths.Open(from.Root, d.opts.Rules)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// Calls that fail with any input are known before the first call, with the same error as the call's
-// (T-AVAIL-*, T-SCOPE-02).
+// Calls that fail for any input are known before the first call, with the same error as the call's (T-AVAIL-*,
+// T-SCOPE-02).
 func TestAvailable(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -27,7 +27,7 @@ func TestAvailable(t *testing.T) {
 	for name, c := range map[string]struct {
 		agent string
 		cage  *dsl.Cage
-		want  string // the tools that cannot be used and why
+		want  string // the unusable tools with the reasons
 	}{
 		"the root agent": {tool.RootAgent, nil, ""},
 		"another agent":  {"primary.subagents.x", nil, "kaged.secret=principal_scope_violation"},

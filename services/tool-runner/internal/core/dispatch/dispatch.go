@@ -21,22 +21,22 @@ import (
 
 // Options are the dispatcher's limits and the operator's boundaries.
 type Options struct {
-	// Log learns of panics.
+	// Log gets panics.
 	Log *slog.Logger
 	// Rules are the operator's path boundaries.
 	Rules paths.Rules
 	// Forbidden are kaged's own paths, which no cage can grant.
 	Forbidden []ownpath.Path
-	// Memory is the folder of the remembered places of repositories; it may be "".
+	// Memory is the folder of the remembered paths of repositories, or "".
 	Memory string
-	// Guard judges commands and knows the system paths; nil stands for one without rules.
+	// Guard judges commands and knows the system paths; nil means no rules.
 	Guard *shellguard.Guard
-	// LockWait is how long a call waits for another to finish with a path.
+	// LockWait is the maximum wait for another call that uses a path.
 	LockWait time.Duration
-	// Timeout bounds tools without a bound of their own, and every tool's preview. The operator's
-	// time to answer is part of neither.
+	// Timeout limits tools without their own time limit, and every tool's preview. The operator's time to answer counts
+	// towards neither.
 	Timeout time.Duration
-	// AuditValue is the longest value in bytes that is recorded as it is.
+	// AuditValue is the maximum size in bytes of a value recorded in full.
 	AuditValue int
 }
 
@@ -48,7 +48,7 @@ type Dispatcher struct {
 	held   *locks
 }
 
-// bound is an entry with every behaviour around it.
+// bound is an entry with all behaviours around it.
 type bound struct {
 	entry *tool.Entry
 	tool  tool.Tool
@@ -57,7 +57,7 @@ type bound struct {
 // behaviour wraps a tool with a rule common to all tools.
 type behaviour func(*tool.Entry, tool.Tool) tool.Tool
 
-// New returns a dispatcher for a catalogue. Two tools or aliases of one name are a defect and an error.
+// New returns a dispatcher for a catalogue. Two tools or aliases with the same name are an error.
 func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 	d := &Dispatcher{
 		opts: opts, byName: map[string]bound{}, views: cageview.NewViews(opts.Forbidden, opts.Memory), held: newLocks(),
@@ -94,25 +94,25 @@ func New(catalogue []*tool.Entry, opts Options) (*Dispatcher, error) {
 
 // Outcome is the result of a call with its record.
 type Outcome struct {
-	// Result is the text shown to the model; Fault is the failure it shows, nil for a success.
+	// Result is the text for the model; Fault is its failure, nil for a success.
 	Result tool.Result
 	Fault  *fault.Error
-	// Approval is set for a call that was not made because an operator has to allow it; then there is no result.
+	// Approval is set for a call that was not made because it needs an operator's approval; then there is no result.
 	Approval *contract.Subject
 	// Records are the call's audit records.
 	Records []contract.Record
 	// Tool is the canonical name, empty if the call named no tool.
 	Tool string
-	// Duration is how long the call took.
+	// Duration is the duration of the call.
 	Duration time.Duration
-	// Acted marks that the tool ran and may have changed state.
+	// Acted means that the tool ran and may have changed state.
 	Acted bool
-	// CageOver says that the call was ended with the caller's cage.
+	// CageOver means that the call was ended with the caller's cage.
 	CageOver bool
 }
 
-// Dispatch runs a call to its end. An error is not the call's but the machinery's; the outcome then still holds the
-// records, and of a call that was cancelled after its tool was reached the fault.
+// Dispatch runs a call to its end. A returned error is one of the infrastructure, not of the call. The outcome then
+// still has the records, and, for a call cancelled after its tool was reached, the fault.
 func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, error) {
 	began := time.Now()
 	var out Outcome
@@ -146,7 +146,7 @@ func (d *Dispatcher) Dispatch(ctx context.Context, call *tool.Call) (Outcome, er
 	return out, nil
 }
 
-// shown returns f with a message that every wire can hold: a path in it may be no UTF-8.
+// shown returns f with a valid UTF-8 message, because a path in it may not be UTF-8.
 func shown(f *fault.Error) *fault.Error {
 	if utf8.ValidString(f.Msg) {
 		return f
@@ -156,8 +156,7 @@ func shown(f *fault.Error) *fault.Error {
 	return &valid
 }
 
-// resolve finds the tool a call names. A tool that does not exist and one that is not enabled for this agent read the
-// same.
+// resolve finds the tool of a call. An unknown tool and one that is not enabled for this agent give the same error.
 func (d *Dispatcher) resolve(call *tool.Call) (*tool.Entry, tool.Tool) {
 	b, ok := d.byName[call.Name]
 	if ok && b.entry.GivenBy(call.From.Tools) {

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echoParams are the parameters of a test's tool, with its work given by the test.
+// echoParams are the parameters of a test's tool, whose work the test gives.
 type echoParams struct {
 	Path string     `json:"path"`
 	N    schema.Int `json:"n,omitempty" default:"7"`
@@ -38,7 +38,7 @@ type echoResult struct {
 	N int `json:"n"`
 }
 
-// tools is a catalogue of tools that do run.
+// tools is a catalogue of working tools.
 func tools(run func(context.Context, *tool.Call, *echoParams) (echoResult, error)) []*tool.Entry {
 	spec := func(name string, requires ...tool.Requirement) tool.Spec[echoParams, echoResult] {
 		return tool.Spec[echoParams, echoResult]{
@@ -133,7 +133,7 @@ func TestDispatchRuns(t *testing.T) {
 	}
 }
 
-// The first step that refuses is the answer: unknown before invalid before out of scope before denied (T-DISP-01..03,
+// The first refusing step decides the answer: unknown before invalid before out of scope before denied (T-DISP-01..03,
 // -06, -11, T-RES-02, T-REG-08, T-REG-28, T-FM-13).
 func TestStepsAreInOrder(t *testing.T) {
 	t.Parallel()
@@ -171,8 +171,8 @@ func TestStepsAreInOrder(t *testing.T) {
 	}
 }
 
-// All four kinds of requirement are enforced, and none without a cage (T-REG-03, T-PERM-02,
-// -05..07, H-TOOL-RES-03).
+// All four kinds of requirement are enforced with a cage, and none without (T-REG-03, T-PERM-02, -05..07,
+// H-TOOL-RES-03).
 func TestEveryRequirementIsEnforced(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -214,8 +214,8 @@ func TestEveryRequirementIsEnforced(t *testing.T) {
 	}
 }
 
-// Records name the caller, the call and its outcome; large values and secrets are left out
-// (T-AUD-01..03, T-DISP-07, -08, -10).
+// Records name the caller, the call and its outcome, without large values and secrets (T-AUD-01..03, T-DISP-07, -08,
+// -10).
 func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	d, root := newDispatcher(t, echo), t.TempDir()
@@ -294,7 +294,7 @@ func TestCallsAreRecorded(t *testing.T) {
 	)
 }
 
-// A tool's panic is its own failure and reveals no secrets (S6.2, P6).
+// A tool's panic is a failed call and reveals no secrets (S6.2, P6).
 func TestPanicIsAResult(t *testing.T) {
 	t.Parallel()
 	d := newDispatcher(t, func(context.Context, *tool.Call, *echoParams) (echoResult, error) { panic("secret") })
@@ -312,8 +312,8 @@ func TestPanicIsAResult(t *testing.T) {
 	}
 }
 
-// A tool without its own limit is stopped after the configured time (T-SAFE-04, S6.4); a caller
-// that leaves is no time-out.
+// A tool without its own limit is stopped after the configured time (T-SAFE-04, S6.4); the end of a caller does not
+// count as a timeout.
 func TestToolsAreBoundInTime(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -335,8 +335,8 @@ func TestToolsAreBoundInTime(t *testing.T) {
 	})
 }
 
-// Of two calls that change one file the second waits, and gives up after five seconds (T-FM-12); other files and other
-// names of the same file are told apart by where they really are.
+// Of two calls that change one file the second waits, and fails after five seconds (T-FM-12); files are distinguished
+// by their real paths.
 func TestChangesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -395,8 +395,8 @@ func TestChangesWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Calls that hold several more paths at once, in any order, do not deadlock; a path the call holds
-// already costs no wait, and a hold that comes too late holds no path.
+// Calls that hold several additional paths at once, in any order, do not deadlock; a path already held by the call
+// costs no wait, and a failed hold holds no path.
 func TestHoldingSeveralPaths(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -430,7 +430,7 @@ func TestHoldingSeveralPaths(t *testing.T) {
 			call := newCall(t, root, "x.write", `{"path":"`+id+`"}`)
 			call.ID = id
 			began := time.Now()
-			if i == 2 { // a third path of its own: it waits for a and b alone
+			if i == 2 { // a third path that no other call uses: it waits for a and b only
 				call.Input = json.RawMessage(`{"path":"c2"}`)
 			}
 			go func() {
@@ -462,7 +462,7 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
-// Overhead of the dispatcher: everything but the tool.
+// BenchmarkDispatch measures the dispatcher without the tool.
 func BenchmarkDispatch(b *testing.B) {
 	d, root := newDispatcher(b, echo), b.TempDir()
 	b.ReportAllocs()

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// guarding turns a panic into a failed call: one tool's defect must not end the others.
+// guarding converts a panic to a failed call, so that one tool's defect does not end the others.
 func guarding(log *slog.Logger) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (result tool.Result, err error) {
@@ -28,7 +28,7 @@ func guarding(log *slog.Logger) behaviour {
 	}
 }
 
-// bounding ends calls of tools that do not bound their own time.
+// bounding ends calls of tools without their own time limit.
 func bounding(limit time.Duration) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		if entry.OwnTimeout {
@@ -44,7 +44,7 @@ func bounding(limit time.Duration) behaviour {
 	}
 }
 
-// within does a part of a call in a time.
+// within runs a part of a call with a time limit.
 func within(ctx context.Context, limit time.Duration, entry *tool.Entry, do func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

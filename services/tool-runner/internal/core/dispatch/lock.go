@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// locking holds the paths a call changes while its tool runs.
+// locking holds the paths that a call changes while its tool runs.
 func locking(held *locks, wait time.Duration) behaviour {
 	return func(_ *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
@@ -34,12 +34,12 @@ func locking(held *locks, wait time.Duration) behaviour {
 	}
 }
 
-// Hold holds paths for a change that no call makes, as calls hold those they change. It fails with file_busy.
+// Hold holds paths for a change outside of calls, as calls hold theirs. It fails with file_busy.
 func (d *Dispatcher) Hold(ctx context.Context, list ...paths.Path) (release func(), err error) {
 	return d.held.acquire(ctx, ordered(list), d.opts.LockWait)
 }
 
-// finishing completes results once the paths of their calls are held no more.
+// finishing completes results after the paths of their calls are released.
 func finishing(_ *tool.Entry, next tool.Tool) tool.Tool {
 	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 		result, err := next.Run(ctx, call)
@@ -50,7 +50,7 @@ func finishing(_ *tool.Entry, next tool.Tool) tool.Tool {
 	}}
 }
 
-// changed returns the paths a call wants for itself.
+// changed returns the paths that a call needs exclusively.
 func changed(call *tool.Call) []paths.Path {
 	var list []paths.Path
 	i := 0
@@ -66,7 +66,7 @@ func changed(call *tool.Call) []paths.Path {
 	return list
 }
 
-// ordered returns the paths, each once, in one order for all calls so that no two wait for each other.
+// ordered returns the paths, each once, in an order common to all calls, so that no two calls wait for each other.
 func ordered(list []paths.Path) []paths.Path {
 	if len(list) < 2 {
 		return slices.Clone(list)
@@ -88,8 +88,8 @@ type lock struct {
 
 func newLocks() *locks { return &locks{held: map[string]*lock{}} }
 
-// acquire takes all locks of an ordered list or none. It waits at most wait for all of them
-// together, then fails with file_busy.
+// acquire takes all locks of an ordered list or none. It waits at most wait for all together, then fails with
+// file_busy.
 func (l *locks) acquire(ctx context.Context, list []paths.Path, wait time.Duration) (release func(), err error) {
 	if len(list) == 0 {
 		return func() {}, nil

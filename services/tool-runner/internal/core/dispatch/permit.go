@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// permitting resolves the paths of a call and holds each of its requirements against the caller's cage.
+// permitting resolves the paths of a call and checks each of its requirements against the caller's cage.
 func permitting(rules paths.Rules, views *cageview.Views) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
@@ -57,7 +57,7 @@ func permit(call *tool.Call, need tool.Requirement) error {
 	return nil
 }
 
-// grant holds a requirement that is not about a path against a cage.
+// grant checks a requirement other than a path against a cage.
 func grant(access cageview.Access, need tool.Requirement) *fault.Error {
 	switch need.Kind {
 	case tool.Seccomp:
@@ -82,7 +82,7 @@ func denied(need tool.Requirement) *fault.Error {
 	return fault.New(fault.CapabilityDenied, "The agent's cage does not grant %s.", need).With("required", need.String())
 }
 
-// protected is the refusal of a path that the cage grants except for the tools outside it.
+// protected is the refusal of a protected path in a granted folder.
 func protected(need tool.Requirement, space *paths.Space, place string) *fault.Error {
 	name := place
 	if rel, err := filepath.Rel(space.Root(), place); err == nil && filepath.IsLocal(rel) {
@@ -95,7 +95,7 @@ func protected(need tool.Requirement, space *paths.Space, place string) *fault.E
 		With("protected", name)
 }
 
-// because adds the requirement to a denial by the operator's rules, in the form of every denial.
+// because adds the requirement to a denial by the operator's rules, so that all denials have the same form.
 func because(err error, need tool.Requirement) error {
 	if f := fault.From(err); f.Code == fault.CapabilityDenied {
 		return f.With("required", need.String())

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// recording records the call of a tool and its outcome. entry is nil for a call that named no tool.
+// recording records a tool call and its outcome. entry is nil for a call with an unknown tool.
 func recording(limit int) behaviour {
 	return func(entry *tool.Entry, next tool.Tool) tool.Tool {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
@@ -65,7 +65,7 @@ func named(entry *tool.Entry, call *tool.Call, fields map[string]any) map[string
 	return fields
 }
 
-// denial returns the missing requirement of a refused call, and whether it was refused at all.
+// denial returns the missing requirement of a refused call, and whether the call was refused.
 func denial(err error) (string, bool) {
 	for _, code := range [...]fault.Code{
 		fault.CapabilityDenied, fault.SeccompInsufficient, fault.PrincipalScopeViolation, fault.CommandBlocked,

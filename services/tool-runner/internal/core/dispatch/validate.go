@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// validating reads the input by the schema of the name that was used.
+// validating decodes the input by the schema of the used name.
 func validating(entry *tool.Entry, next tool.Tool) tool.Tool {
 	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 		params, err := entry.Decode(call.Name, call.Input)
@@ -20,8 +20,8 @@ func validating(entry *tool.Entry, next tool.Tool) tool.Tool {
 	}}
 }
 
-// scoping keeps root-only tools to the root agent. The project file is refused earlier; this holds where it was not
-// asked.
+// scoping restricts root-only tools to the root agent. The project file refuses them earlier; this is for calls without
+// that check.
 func scoping(entry *tool.Entry, next tool.Tool) tool.Tool {
 	if !entry.RootOnly {
 		return next
@@ -34,7 +34,7 @@ func scoping(entry *tool.Entry, next tool.Tool) tool.Tool {
 	}}
 }
 
-// giving keeps an agent that has a part of a tool to its actions.
+// giving restricts an agent that has a part of a tool to its actions.
 func giving(entry *tool.Entry, next tool.Tool) tool.Tool {
 	if entry.Action == nil {
 		return next

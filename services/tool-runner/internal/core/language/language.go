@@ -1,5 +1,5 @@
-// Package language is the tool code.lsp's view of language servers. Lines and characters count from 0 here, the
-// latter in UTF-16; paths are absolute.
+// Package language is the interface of the tool code.lsp to language servers. Lines and characters count from 0 here,
+// characters in UTF-16; paths are absolute.
 package language
 
 import (
@@ -9,10 +9,10 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Action is one of the tool's actions.
+// Action is an action of the tool.
 type Action string
 
-// The actions that are questions to a server.
+// The actions that query a server.
 const (
 	Diagnostics    Action = "diagnostics"
 	Definition     Action = "definition"
@@ -26,15 +26,15 @@ const (
 	Implementation Action = "implementation"
 	Capabilities   Action = "capabilities"
 	Request        Action = "request"
-	// WarmDiagnostics are the diagnostics of files whose server runs already.
+	// WarmDiagnostics are the diagnostics of files with a server that is already running.
 	WarmDiagnostics Action = "warm_diagnostics"
 )
 
 // Query is one question.
 type Query struct {
 	ProjectID, Root, SessionID string
-	// Cage is the caller's, or nil; NoCommands says that the caller cannot run commands, ProjectCaged that an agent
-	// of the project has a cage.
+	// Cage is the caller's, or nil; NoCommands means that the caller cannot run commands, ProjectCaged that an agent of
+	// the project has a cage.
 	Cage                     *dsl.Cage
 	NoCommands, ProjectCaged bool
 	// Declared are the servers that the project declares.
@@ -44,32 +44,32 @@ type Query struct {
 	Path   string
 	At     Place
 	Lang   string
-	// IncludeDeclaration is of references, IncludeDiagnostics of code_actions.
+	// IncludeDeclaration is for references, IncludeDiagnostics for code_actions.
 	IncludeDeclaration, IncludeDiagnostics bool
-	// Search is the name that symbols of the project are looked for by, "" for those of the file; Limit bounds them.
+	// Search is the name of the wanted symbols in the project, "" for those of the file; Limit limits them.
 	Search string
 	Limit  int
 	// NewName is the new name of rename, or the new path of rename_file.
 	NewName string
-	// Method and Params are of request; Params is JSON.
+	// Method and Params are for request; Params is JSON.
 	Method, Params string
-	// Severity is the least grave that is wanted, from 1 to 4, 0 for all. Files are those that diagnostics are wanted of.
+	// Severity is the lowest wanted severity, from 1 to 4, 0 for all. Files are the files to return diagnostics for.
 	Severity int
 	Files    []string
 	// WaitMS and TimeoutMS are 0 for the configured times.
 	WaitMS, TimeoutMS int64
 }
 
-// Place is a place in a text.
+// Place is a position in a text.
 type Place struct{ Line, Character int }
 
-// Location is a place in a file.
+// Location is a position in a file.
 type Location struct {
 	Path       string
 	Start, End Place
 }
 
-// Completeness says how far an answer can be relied on.
+// Completeness describes how reliable an answer is.
 type Completeness struct {
 	State   string
 	Percent int
@@ -82,7 +82,7 @@ type Answer struct {
 	Locations    []Location
 	Symbols      []Symbol
 	Diagnostics  []Diagnostic
-	// Hover is nil for a place without a symbol.
+	// Hover is nil at a position without a symbol.
 	Hover   *About
 	Edits   []FileEdit
 	Actions []CodeAction
@@ -90,13 +90,13 @@ type Answer struct {
 	Records []contract.Record
 }
 
-// Symbol is a named thing.
+// Symbol is a named part of a program.
 type Symbol struct {
 	Name, Kind, Container string
 	At                    Location
 }
 
-// Diagnostic is a complaint of a server.
+// Diagnostic is an error or warning of a server.
 type Diagnostic struct {
 	At                    Location
 	Severity              int
@@ -106,14 +106,14 @@ type Diagnostic struct {
 // About is a server's text about a symbol.
 type About struct {
 	Content, Documentation string
-	// At is nil for unknown.
+	// At is nil if it is unknown.
 	At *Location
 }
 
-// FileEdit is a rename's change of one file.
+// FileEdit is the change of one file by a rename.
 type FileEdit struct {
 	Path, MovedTo string
-	// SHA256 is that of the content the edit is meant for, in hex, "" for a new file.
+	// SHA256 is the hash in hex of the content that the edit applies to, "" for a new file.
 	SHA256 string
 	// Content is the new content, nil for a file that is only moved or removed.
 	Content []byte
@@ -128,32 +128,32 @@ type CodeAction struct {
 	Edits       []Replacement
 }
 
-// Replacement is one edit as text that is replaced.
+// Replacement is one edit as replaced text.
 type Replacement struct {
 	Path     string
 	Line     int
 	Old, New string
 }
 
-// Servers asks language servers. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot be
-// asked.
+// Servers queries language servers. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot
+// be reached.
 type Servers interface {
-	// Ask asks the server of a file's language, which is started if it is stopped. It fails with the codes of
+	// Ask queries the server of a file's language, and starts it if it is stopped. It fails with the codes of
 	// LSPPoolService.Query.
 	Ask(ctx context.Context, q Query) (Answer, error)
-	// List returns the servers that are selected.
+	// List returns the selected servers.
 	List(ctx context.Context, which Filter) ([]contract.RunningLanguageServer, error)
-	// Stop ends the servers that are selected, and returns them.
+	// Stop ends the selected servers, and returns them.
 	Stop(ctx context.Context, which Filter) ([]contract.RunningLanguageServer, error)
-	// Unload ends and forgets the servers of a project in a folder, and returns the records that no answer has carried.
+	// Unload ends and forgets the servers of a project in a folder, and returns the records that no answer has included.
 	Unload(ctx context.Context, project, root string) ([]contract.RunningLanguageServer, []contract.Record, error)
-	// End ends all servers after the processes that needed them have ended.
+	// End ends all servers after the last stream that needs them has ended.
 	End(ctx context.Context) error
 }
 
 // Filter selects language servers; an empty field selects all.
 type Filter struct {
 	ProjectID, Root, Lang string
-	// Caller selects the servers that answer its questions.
+	// Caller selects the servers that answer its queries.
 	Caller *Query
 }

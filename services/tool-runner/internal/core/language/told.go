@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// The bounds of memory: files of a session, and sessions. Beyond them an agent is told again.
+// The limits of memory: files of a session, and sessions. Beyond them errors are reported again.
 const (
 	toldFiles    = 4096
 	toldSessions = 1024
 )
 
-// Told remembers which errors of which files an agent was told of, so that an edit answers with the new ones. It is
-// safe for concurrent use, its zero value included.
+// Told remembers which errors were reported to an agent, so that an edit reports only new ones. It is safe for
+// concurrent use; its zero value is ready.
 type Told struct {
 	mu       sync.Mutex // guards the map
 	sessions map[string]map[toldOf]map[string]bool
@@ -20,8 +20,8 @@ type Told struct {
 
 type toldOf struct{ agent, path string }
 
-// New returns those errors of files that an agent was not told of at its last edit of the file, and remembers all. An
-// error is the same wherever it stands, so that edits above it do not make it new.
+// New returns the errors of files that were not reported to an agent at its last edit of the file, and remembers all.
+// Errors are compared without their positions, so that edits above an error do not make it new.
 func (t *Told) New(session, agent string, files []string, found []Diagnostic) (list []Diagnostic) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *Told) New(session, agent string, files []string, found []Diagnostic) (l
 			continue
 		}
 		key := d.Source + "\x00" + d.Code + "\x00" + d.Message
-		for n := 1; errors[key]; n++ { // the same error at several places
+		for n := 1; errors[key]; n++ { // the same error at several positions
 			key = d.Source + "\x00" + d.Code + "\x00" + d.Message + "\x00" + strconv.Itoa(n)
 		}
 		errors[key] = true

@@ -11,32 +11,32 @@ import (
 	"kaged.dev/pkg/workspace/text"
 )
 
-// index is the notes of one view of a project. Its lock guards everything but counted, which the shelf guards.
+// index holds the notes of one view of a project. Its lock guards all fields except counted, which the shelf guards.
 type index struct {
 	key  string
 	lock chan struct{}
 
 	passages recall.Index
 	notes    map[string]entry // by path
-	round    int              // of the last update
+	round    int              // number of the last update
 	bytes    int64
 
-	counted int64 // of bytes by the shelf
+	counted int64 // size in bytes as counted by the shelf
 }
 
-// entry is a file as it was read; of one that is no note, note is nil.
+// entry is a file as it was read; note is nil if the file is not a note.
 type entry struct {
 	note          *recall.Note
 	size, changed int64
-	// settled says that the file was read so long after its last change that another would have another time.
+	// settled means that the file was read so long after its last change that a further change would have another time.
 	settled bool
 	round   int
 }
 
-// tick is more than the step of the clock that file systems take times from.
+// tick is longer than the clock step of file systems.
 const tick = 50 * time.Millisecond
 
-// update makes the index hold just these files, and returns how many could not be.
+// update makes the index hold exactly these files, and returns the number of files that it could not read.
 func (x *index) update(ctx context.Context, s *Shelf, files []file) (unread int, err error) {
 	x.round++
 	for _, f := range files {
@@ -78,7 +78,7 @@ func (x *index) remove(name string) {
 	delete(x.notes, name)
 }
 
-// read reads a file. It reports false if that fails, and returns an entry without a note for a file that is no note.
+// read reads a file. It reports false if that fails, and returns an entry without a note for a file that is not a note.
 func (s *Shelf) read(path paths.Path) (entry, bool) {
 	begun := s.now()
 	f, info, err := path.OpenFile()

@@ -12,20 +12,19 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// file is a file that may be a note, as it was listed.
+// file is a listed file that may be a note.
 type file struct {
 	path paths.Path
 	info paths.Info
 }
 
-// maxDepth bounds the folders below memory/ that lie in each other, batch the entries of a folder that are read at
-// once.
+// maxDepth is the maximum nesting of folders below memory/, batch the number of a folder's entries read at once.
 const (
 	maxDepth = 32
 	batch    = 1024
 )
 
-// list returns the files that may be notes for the caller, as many as the limits allow, and how many more there are.
+// list returns the files that may be notes for the caller, up to the limits, and the number of further ones.
 func (s *Shelf) list(ctx context.Context, from Caller) ([]file, int, error) {
 	root, err := from.Space.Resolve("path", ".")
 	if err != nil {
@@ -51,7 +50,7 @@ type lister struct {
 	skipped int
 }
 
-// add adds a file if the caller sees it and there is room.
+// add adds a file if it is visible to the caller and within the limits.
 func (l *lister) add(path paths.Path, info paths.Info) {
 	switch {
 	case !info.Mode.IsRegular() || !l.sees(path):
@@ -68,7 +67,7 @@ func (l *lister) sees(path paths.Path) bool {
 	return l.Access.Allows(abs, false) && !(l.Space.Denies() && l.Space.Denied(abs))
 }
 
-// folder adds the files below a folder in the order of their names. A folder that cannot be read is left out.
+// folder adds the files below a folder sorted by name. An unreadable folder is left out.
 func (l *lister) folder(path paths.Path, depth int) {
 	abs := path.Abs()
 	if depth > maxDepth || !l.Access.Touches(abs) || l.Space.Denies() && l.Space.Denied(abs) {
@@ -78,7 +77,7 @@ func (l *lister) folder(path paths.Path, depth int) {
 	if err != nil {
 		return
 	}
-	// By its real name, because reading a folder may have to look entries up by it.
+	// By its real path, because reading a folder may look entries up by it.
 	dir := os.NewFile(uintptr(fd), abs)
 	defer dir.Close()
 	for _, e := range l.entries(dir) {
@@ -96,8 +95,8 @@ func (l *lister) folder(path paths.Path, depth int) {
 	}
 }
 
-// entries returns the entries of a folder in the order of their names, without hidden ones and files that are only
-// just being written; of a very large folder those that the system names first.
+// entries returns the entries of a folder sorted by name, without hidden ones and temporary files; of a very large
+// folder it returns the first ones in the system's order.
 func (l *lister) entries(dir *os.File) []fs.DirEntry {
 	var list []fs.DirEntry
 	for len(list) <= 2*l.limits.Files && l.ctx.Err() == nil {

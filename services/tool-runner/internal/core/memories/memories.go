@@ -1,9 +1,9 @@
 // Package memories finds passages in the memory of projects: the file MEMORY.md and the files below memory/.
 //
-// A [Shelf] keeps an index for each project and view of it. Before each search the files that the caller can see are
-// listed, and those that are new or changed by time and size are read; the index then holds exactly these files. So an
-// answer, its scores included, does not depend on a file that the caller's cage hides or the operator denies. Links,
-// hidden files and binary files are no notes.
+// A [Shelf] keeps an index for each project and view of it. Before each search it lists the files visible to the
+// caller, and reads those that are new or changed by time and size; the index then holds exactly these files. An
+// answer, its scores included, therefore does not depend on files that the caller's cage hides or the operator denies.
+// Links, hidden files and binary files do not count as notes.
 package memories
 
 import (
@@ -18,25 +18,25 @@ import (
 	"kaged.dev/pkg/workspace/text"
 )
 
-// The places of a project's notes, relative to its root.
+// The paths of a project's notes, relative to its root.
 const (
 	File   = "MEMORY.md"
 	Folder = "memory"
 )
 
-// Limits bound the notes; sizes are bytes.
+// Limits are the limits of notes; sizes are in bytes.
 type Limits struct {
-	// Files, FileBytes and TotalBytes bound the notes of a project: their number, the largest, and all together.
+	// Files, FileBytes and TotalBytes limit the notes of a project: their number, the size of one, and their total size.
 	Files                 int
 	FileBytes, TotalBytes int64
-	// KeptBytes bounds the notes in all indexes together, but for the one in use.
+	// KeptBytes limits the notes in all indexes together, without the index in use.
 	KeptBytes int64
 }
 
-// Embedder turns texts into vectors whose cosine is their closeness in meaning. kaged brings no implementation: words
-// are ranked without.
+// Embedder converts texts to vectors whose cosine measures their similarity in meaning. kaged has no implementation;
+// without one, words decide the rank.
 type Embedder interface {
-	// Embed returns a vector for each text, all of one space.
+	// Embed returns a vector for each text, all with the same dimension.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
@@ -44,10 +44,10 @@ type Embedder interface {
 type Shelf struct {
 	limits Limits
 	sniff  text.Sniffer
-	embed  Embedder // nil ranks by words alone
+	embed  Embedder // nil ranks by words only
 	now    func() time.Time
 
-	mu    sync.Mutex // guards what is below
+	mu    sync.Mutex // guards the fields below
 	kept  map[string]*list.Element
 	order *list.List // of *index, the last used first
 	bytes int64
@@ -60,15 +60,15 @@ func NewShelf(limits Limits, sniff text.Sniffer, embed Embedder) *Shelf {
 	}
 }
 
-// Caller is the agent that searches: the part of the project that it sees, and View, a text that is the same for
-// callers of the same cage.
+// Caller is the searching agent: the visible part of the project, and View, a text that is equal for callers with the
+// same cage.
 type Caller struct {
 	Space  *paths.Space
 	Access cageview.Access
 	View   string
 }
 
-// Question asks for at most Limit passages with at least Score.
+// Question asks for at most Limit passages with a score of at least Score.
 type Question struct {
 	Text  string
 	Limit int
@@ -78,12 +78,12 @@ type Question struct {
 // Answer is the passages found, the best first.
 type Answer struct {
 	Hits []recall.Hit
-	// Total is how many passages there are, Files how many notes were searched, Skipped how many files were not:
-	// binary ones, those beyond a limit, and those that could not be read.
+	// Total is the number of all such passages, Files the number of searched notes, Skipped the number of files left out:
+	// binary ones, those beyond a limit, and unreadable ones.
 	Total, Files, Skipped int
 }
 
-// Search answers a question from the notes as they are now.
+// Search answers a question from the present notes.
 func (s *Shelf) Search(ctx context.Context, from Caller, q Question) (Answer, error) {
 	files, skipped, err := s.list(ctx, from)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Shelf) Search(ctx context.Context, from Caller, q Question) (Answer, er
 	return Answer{Hits: hits, Total: total, Files: x.passages.Len(), Skipped: skipped + unread}, nil
 }
 
-// vector returns the vector of a question, nil without an answer: then words rank alone.
+// vector returns the vector of a question, nil on failure: then only words decide the rank.
 func (s *Shelf) vector(ctx context.Context, question string) []float32 {
 	if s.embed == nil {
 		return nil
@@ -117,7 +117,7 @@ func (s *Shelf) vector(ctx context.Context, question string) []float32 {
 	return vectors[0]
 }
 
-// place gives the passages of a note their vectors. Without them words rank the note alone.
+// place sets the vectors of a note's passages. Without them only words decide the rank.
 func (s *Shelf) place(ctx context.Context, n *recall.Note) {
 	if s.embed == nil {
 		return
@@ -127,7 +127,7 @@ func (s *Shelf) place(ctx context.Context, n *recall.Note) {
 	}
 }
 
-// Holds reports whether a path, resolved in space, is a note or could be one.
+// Holds reports whether a path, resolved in space, is or could be a note.
 func Holds(space *paths.Space, path paths.Path) bool {
 	root := path.Root()
 	if root.Path() != space.Root() {
@@ -136,7 +136,7 @@ func Holds(space *paths.Space, path paths.Path) bool {
 	return path.Rel == File || path.Rel != Folder && paths.Below(path.Abs(), root.At(Folder).Abs())
 }
 
-// take returns the index of a view, a new one for a view without.
+// take returns the index of a view, creating it if needed.
 func (s *Shelf) take(key string) *index {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,12 +150,12 @@ func (s *Shelf) take(key string) *index {
 	return x
 }
 
-// resize counts anew how large an index is, and drops others until all have room.
+// resize updates the size of an index, and drops other indexes until all fit.
 func (s *Shelf) resize(x *index) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.kept[x.key]; !ok || s.kept[x.key].Value != x {
-		return // it was dropped while it was in use
+		return // it was dropped while in use
 	}
 	s.bytes += x.bytes - x.counted
 	x.counted = x.bytes
@@ -165,7 +165,7 @@ func (s *Shelf) resize(x *index) {
 // maxKept bounds the number of indexes.
 const maxKept = 64
 
-// drop drops indexes, the least recently used first, but never x.
+// drop drops indexes, the least recently used first, except x.
 func (s *Shelf) drop(x *index) {
 	for e := s.order.Back(); e != nil && (s.bytes > s.limits.KeptBytes || s.order.Len() > maxKept); {
 		last := e.Value.(*index)

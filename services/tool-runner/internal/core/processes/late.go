@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Late returns the processes with an unreported end, of all sessions but those that skip names,
-// oldest session first. An end stays unreported until [Table.Told], also after a restart. Sessions
-// whose host is unavailable are left out; the error is that of the first.
+// Late returns the processes with an unreported end, of all sessions that skip does not exclude, oldest session first.
+// An end stays unreported until [Table.Told], also after a restart. Sessions whose host is unavailable are left out;
+// the error is that of the first.
 func (t *Table) Late(ctx context.Context, skip func(session string) bool) ([]Process, error) {
 	t.pendingMu.Lock()
 	ids := slices.Sorted(maps.Keys(t.pending))
@@ -69,7 +69,7 @@ func (t *Table) mark(session string, pending bool) {
 	delete(t.pending, session)
 }
 
-// hasNews reports whether a process runs, or its end is news.
+// hasNews reports whether a process runs or has an unreported end.
 func hasNews(list []*Process) bool {
 	return slices.ContainsFunc(list, func(p *Process) bool { return p.Status == Running || p.News })
 }

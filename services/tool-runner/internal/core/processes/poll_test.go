@@ -15,8 +15,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
-// A poll continues after the one before, in characters, at most the limit and the last ones of
-// more; reading by offsets returns all output, for any pieces it was printed in.
+// A poll continues after the preceding one, in characters, and of longer output returns the last characters up to the
+// limit. Reading by offsets returns all output, however it was printed in pieces.
 func TestPollProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +66,7 @@ func TestPollProperties(t *testing.T) {
 		if limit >= printed.Len() && keep >= printed.Len() && polled.String() != string([]rune(printed.String())) {
 			t.Fatalf("%q was polled as %q", printed.String(), polled.String())
 		}
-		// By offsets, from anywhere.
+		// By offsets, from any position.
 		start := max(0, printed.Len()-keep)
 		var read strings.Builder
 		from := int64(rapid.IntRange(0, printed.Len()).Draw(t, "from"))
@@ -91,8 +91,7 @@ func TestPollProperties(t *testing.T) {
 	})
 }
 
-// A poll without new output waits for some, gathers the output that comes with it, and waits no
-// longer; or for the end; or its time.
+// A poll without new output waits: for output, and shortly for more; for the end; or until its time limit.
 func TestPollWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -126,7 +125,7 @@ func TestPollWaits(t *testing.T) {
 		}()
 		wait(time.Minute, "d", processes.Exited, time.Second)
 		wait(time.Minute, "", processes.Exited, 0)
-		// Wait waits for the end alone.
+		// Wait waits only for the end.
 		id = begin(t, table, "d")
 		go func() {
 			time.Sleep(time.Second)
@@ -148,7 +147,7 @@ func TestPollWaits(t *testing.T) {
 	})
 }
 
-// On a terminal lines end as in text, also where a poll comes between the two characters of a line's end.
+// On a terminal, line ends become those of text, also if a poll falls between the two characters of a line end.
 func TestPollOfATerminal(t *testing.T) {
 	t.Parallel()
 	h := newHost()
@@ -173,7 +172,7 @@ func TestPollOfATerminal(t *testing.T) {
 	}
 }
 
-// A restart repeats the output of the last poll, whose delivery is unknown, and no more than that.
+// A restart repeats exactly the output of the last poll, whose delivery is unknown.
 func TestRestartRepeatsTheLastPoll(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
