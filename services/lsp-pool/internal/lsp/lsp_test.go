@@ -275,6 +275,39 @@ func TestDocumentsAreBounded(t *testing.T) {
 	}
 }
 
+// The change of an open document is sent as its new content alone. That the file changed, the server hears when the
+// document is closed, because it answers by the file from then on.
+func TestChangesOfOpenDocuments(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Pull)
+	path := r.write("a.fake", "one")
+	if _, err := r.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	r.write("a.fake", "other")
+	if err := r.Sync([]lsp.Change{{Path: path, Kind: lsp.Changed}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b", "c", "d"} { // one more than may be open
+		if _, err := r.Open(r.write(name+".fake", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.hover(filepath.Join(r.root, "d.fake"), lsp.Position{}); err != nil { // after all of it
+		t.Fatal(err)
+	}
+	var seen []string
+	for _, method := range r.server.Seen() {
+		if name := method[strings.LastIndex(method, "/")+1:]; strings.HasPrefix(name, "did") && name != "didOpen" {
+			seen = append(seen, name)
+		}
+	}
+	const want = "didChangeConfiguration didChange didClose didChangeWatchedFiles"
+	if got := strings.Join(seen, " "); got != want {
+		t.Errorf("the server was told %s, want %s", got, want)
+	}
+}
+
 // A server's task is known until its end.
 func TestTasks(t *testing.T) {
 	t.Parallel()
