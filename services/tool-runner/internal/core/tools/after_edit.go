@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// afterEditFiles bounds the changed files that are asked about after a call, afterEditErrors the errors it answers
-	// with.
+	// afterEditFiles is the maximum number of changed files that are checked after a call, afterEditErrors the maximum
+	// number of errors in the answer.
 	afterEditFiles  = 20
 	afterEditErrors = 50
 )
 
-// newErrors returns the errors of the files changed by a call, without those its agent was told of
-// at an earlier edit. It returns nil where no language server runs for them, where the server does
-// not answer in time, and where the operator turned the answer off: a change that was made has
-// succeeded in each case.
+// newErrors returns the errors of the files changed by a call, without those already reported to the agent after an
+// earlier edit. It returns nil if no language server runs for the files, if the server does not answer in time, and if
+// the operator switched the errors off: the change has succeeded in each case.
 func (d Deps) newErrors(ctx context.Context, call *tool.Call) *[]lspDiagnostic {
 	if d.Limits.AfterEdit <= 0 || len(call.Changed) == 0 || len(call.Changed) > afterEditFiles {
 		return nil
@@ -41,7 +40,7 @@ func (d Deps) newErrors(ctx context.Context, call *tool.Call) *[]lspDiagnostic {
 	}
 	fresh := d.Told.New(call.From.SessionID, call.From.Agent, q.Files, a.Diagnostics)
 	if a.Completeness.State == "partial" && len(fresh) == 0 {
-		return nil // no error is known, which is less than none
+		return nil // the errors are unknown, which differs from no errors
 	}
 	list := []lspDiagnostic{}
 	for _, found := range fresh[:min(len(fresh), afterEditErrors)] {

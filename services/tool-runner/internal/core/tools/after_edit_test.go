@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/language"
 )
 
-// checker is a language server that finds an error in each line with BAD. It answers as ask says, unless that is nil.
+// checker is a language server that finds an error in each line with BAD. If ask is set, ask answers instead.
 type checker struct {
 	b     *bench
 	state string
@@ -58,7 +58,7 @@ func (c *checker) Unload(
 
 func (c *checker) End(context.Context) error { return nil }
 
-// newChecked returns a bench with a checker below it.
+// newChecked returns a bench with a checker as its language server.
 func newChecked(t *testing.T, state string) (*bench, *checker) {
 	c := &checker{state: state}
 	c.b = newBench(t, func(b *bench) { b.languages, b.limits.AfterEdit = c, time.Second })
@@ -66,7 +66,7 @@ func newChecked(t *testing.T, state string) (*bench, *checker) {
 	return c.b, c
 }
 
-// errorsOf runs a tool and returns the errors its result carries, "absent" for a result without the field.
+// errorsOf runs a tool and returns the errors in its result, "absent" for a result without the field.
 func (b *bench) errorsOf(name string, params in) string {
 	b.t.Helper()
 	o, err := b.do(b.t.Context(), name, params)
@@ -89,9 +89,8 @@ func (b *bench) errorsOf(name string, params in) string {
 	return strings.Join(list, ", ")
 }
 
-// Each tool that changes files answers with the errors of those files, and at the next change with
-// the new ones: a moved error is known, an error that went and came back is new, and another agent
-// knows no errors.
+// Each tool that changes files returns the errors of those files, and after the next change only the new ones. A moved
+// error is not new, an error that disappeared and came back is new, and another agent gets all errors.
 func TestAfterEdit(t *testing.T) {
 	t.Parallel()
 	b, c := newChecked(t, "ready")
@@ -127,8 +126,8 @@ func TestAfterEdit(t *testing.T) {
 	}
 }
 
-// A result omits errors if no server runs, if it is still loading, if it fails, or if the operator
-// turned them off; the change has succeeded.
+// A result has no errors if no server runs, if the server is still loading or fails, or if the operator switched them
+// off. The change has succeeded in each case.
 func TestAfterEditWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	write := in{"path": "a.go", "content": "BAD\n"}
@@ -156,7 +155,7 @@ func TestAfterEditWithoutAnswer(t *testing.T) {
 	}
 }
 
-// While a result waits for errors its files are free for other calls, and it waits for a second at most.
+// While a result waits for errors, its files are free for other calls. The result waits for at most a second.
 func TestAfterEditHoldsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,17 +8,17 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Rights of each kind of caller on each tool: without a cage, in one with the default system calls,
-// in one with the relaxed. The cages grant docs for reading and src for writing (T-AVAIL-01 to
-// T-AVAIL-04, T-AVAIL-10, T-SHELL-18). The cage decides, not the agent in it: a subagent with a
-// disabled cage reaches the same as the root agent (T-DISP-09).
+// The rights of each kind of caller on each tool: without a cage, in a cage with the default system calls, and in one
+// with the relaxed set. The cages grant docs for reading and src for writing (T-AVAIL-01 to T-AVAIL-04, T-AVAIL-10,
+// T-SHELL-18). The rights depend on the cage and not on the agent: a subagent with a disabled cage has the same rights
+// as the root agent (T-DISP-09).
 func TestAvailabilityByCage(t *testing.T) {
 	t.Parallel()
 	mounts := []dsl.Mount{{Mode: "ro", Path: "project:/docs"}, {Mode: "rw", Path: "./src"}}
 	shell := []string{"shell"}
 	callers := []struct {
 		name  string
-		agent string // the root agent if it is empty
+		agent string // the root agent if empty
 		cage  *dsl.Cage
 		caged bool
 		shell bool
@@ -70,7 +70,8 @@ func TestAvailabilityByCage(t *testing.T) {
 	}
 }
 
-// A caller that knows its files may overwrite unread ones; others must read them first.
+// A caller that tracks the content of its files itself may overwrite files it has not read; other callers must read
+// them first.
 func TestCallersThatKnowTheirFiles(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

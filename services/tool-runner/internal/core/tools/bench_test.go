@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Cost of one call, everything in core included.
+// The cost of one call, with all parts of core.
 func BenchmarkTools(b *testing.B) {
 	f := newBench(b)
 	f.write("src/small.go", strings.Repeat("a line of some length, as they are\n", 100))

@@ -140,14 +140,14 @@ type lspServer struct {
 	OpenFiles    int    `json:"open_files"`
 }
 
-// lspLooks are the actions that change no file.
+// lspLooks are the read-only actions.
 var lspLooks = []string{
 	"diagnostics", "definition", "references", "symbols", "code_actions", "hover", "type_definition", "implementation",
 	"status", "reload",
 	"capabilities", "request",
 }
 
-// lspPlaced are those about a place.
+// lspPlaced are the actions that need a position.
 var lspPlaced = []string{
 	"definition", "references", "rename", "code_actions", "hover", "type_definition",
 	"implementation",
@@ -203,7 +203,7 @@ func codeLsp(d Deps) *tool.Entry {
 	})
 }
 
-// missing returns the error of a call without a required parameter.
+// missing returns the error of a call that lacks a required parameter.
 func (p *codeLspParams) missing() error {
 	lacks := func(field string) error {
 		return fault.New(fault.InvalidParams, "%s is required for the action %s.", field, p.Action).With("field", field)
@@ -250,7 +250,7 @@ func (d Deps) askLsp(ctx context.Context, call *tool.Call, p *codeLspParams) (co
 	return d.lspAnswer(call, p, a), nil
 }
 
-// lspCaller returns a query with a call's caller and an empty question.
+// lspCaller returns a query with a call's caller and no action.
 func (d Deps) lspCaller(call *tool.Call) language.Query {
 	q := language.Query{
 		ProjectID: call.From.ProjectID, Root: call.Space.Root(), SessionID: call.From.SessionID,
@@ -265,10 +265,10 @@ func (d Deps) lspCaller(call *tool.Call) language.Query {
 	return q
 }
 
-// severities are those of diagnostics, the gravest first.
+// severities are the severities of diagnostics, the most severe first.
 var severities = []string{"error", "warning", "information", "hint"}
 
-// lspQuery returns the question that a call is.
+// lspQuery returns the query for a call.
 func (d Deps) lspQuery(ctx context.Context, call *tool.Call, p *codeLspParams) (language.Query, error) {
 	q := d.lspCaller(call)
 	q.Action, q.Path, q.Lang = language.Action(p.Action), call.Space.Root(), p.Lang
@@ -313,7 +313,7 @@ func (d Deps) lspQuery(ctx context.Context, call *tool.Call, p *codeLspParams) (
 	return q, nil
 }
 
-// ask asks the servers. A failure that the model can act on is a result, an unreachable pool included.
+// ask sends a query to the servers. A failure that the model can act on, such as an unreachable pool, becomes a result.
 func (d Deps) ask(ctx context.Context, call *tool.Call, q language.Query) (language.Answer, error) {
 	a, err := d.Languages.Ask(ctx, q)
 	for _, r := range a.Records {
@@ -322,7 +322,7 @@ func (d Deps) ask(ctx context.Context, call *tool.Call, q language.Query) (langu
 	return a, lspFailure(ctx, err)
 }
 
-// lspFailure sorts out why there is no answer.
+// lspFailure returns the error of the call for a failed query.
 func lspFailure(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -356,7 +356,7 @@ func (d Deps) lspServers(ctx context.Context, call *tool.Call, p *codeLspParams)
 	return codeLspResult{Servers: &servers}, nil
 }
 
-// record is a record about a file that a rename has changed.
+// record returns the record of a file that a rename has changed.
 func (p *codeLspParams) record(change lspChange) map[string]any {
 	fields := map[string]any{"path": change.Path, "replacements": change.Edits, "action": p.Action}
 	if change.MovedTo != "" {

@@ -21,15 +21,16 @@ import (
 )
 
 const (
-	// lspFolderFiles bounds the files of a folder in one question, lspPreviewRunes one line of a preview,
-	// lspPreviewFiles the files that previews are read from, lspPreviewBytes how much of each.
+	// lspFolderFiles is the maximum number of files of a folder in one query, lspPreviewRunes the maximum length of a
+	// preview line, lspPreviewFiles the maximum number of files with previews, lspPreviewBytes the number of bytes read
+	// from each.
 	lspFolderFiles  = 2000
 	lspPreviewRunes = 200
 	lspPreviewFiles = 200
 	lspPreviewBytes = 1 << 20
 )
 
-// lspPlace returns the place that a call names, from 0.
+// lspPlace returns the position that a call names, counted from 0.
 func (d Deps) lspPlace(ctx context.Context, call *tool.Call, p *codeLspParams) (language.Place, error) {
 	at := language.Place{Line: int(*p.Line) - 1}
 	if p.Symbol == "" {
@@ -67,7 +68,7 @@ func (d Deps) lspPlace(ctx context.Context, call *tool.Call, p *codeLspParams) (
 	}
 }
 
-// wholeWord is 1 where a name stands in a line for itself, and 0 where it is a part of a longer word.
+// wholeWord is 1 if a name is a whole word of a line, and 0 if it is a part of a longer word.
 func wholeWord(line string, at int, name string) int {
 	letter := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 	first, _ := utf8.DecodeRuneInString(name)
@@ -80,7 +81,7 @@ func wholeWord(line string, at int, name string) int {
 	return 1
 }
 
-// lspFiles returns the files below the folder of a call that it may see.
+// lspFiles returns the files that the caller may read below the folder of a call.
 func (d Deps) lspFiles(ctx context.Context, call *tool.Call) ([]string, error) {
 	var mu sync.Mutex
 	var list []string
@@ -99,7 +100,7 @@ func (d Deps) lspFiles(ctx context.Context, call *tool.Call) ([]string, error) {
 	return list[:min(len(list), lspFolderFiles)], err
 }
 
-// lspView shows files of an answer as its caller may see them.
+// lspView shows files of an answer to a caller, according to its rights.
 type lspView struct {
 	call  *tool.Call
 	files map[string]*lspFile
@@ -107,11 +108,11 @@ type lspView struct {
 
 type lspFile struct {
 	show    string
-	outside bool     // of the caller's cage
-	lines   []string // nil where no preview is shown
+	outside bool     // outside the caller's cage
+	lines   []string // nil if no preview is shown
 }
 
-// file returns a file of an answer. Its lines are read only where the caller may read them.
+// file returns a file of an answer. It reads the file's lines only if the caller may read them.
 func (v *lspView) file(abs string, preview bool) *lspFile {
 	if f := v.files[abs]; f != nil {
 		return f
@@ -159,7 +160,7 @@ func (v *lspView) places(list []language.Location) *[]lspPlace {
 	return &out
 }
 
-// lspAnswer returns an answer as the model is shown it.
+// lspAnswer returns an answer in the form for the model.
 func (d Deps) lspAnswer(call *tool.Call, p *codeLspParams, a language.Answer) codeLspResult {
 	view := &lspView{call, map[string]*lspFile{}}
 	result := codeLspResult{Completeness: completenessOf(a.Completeness), JSON: a.JSON}
@@ -220,7 +221,7 @@ func (v *lspView) diagnostic(d language.Diagnostic) lspDiagnostic {
 	}
 }
 
-// action returns a code action, and whether the caller may see every file it edits.
+// action returns a code action, and whether the caller may read every file it edits.
 func (v *lspView) action(a language.CodeAction) (lspAction, bool) {
 	made := lspAction{Title: a.Title, Kind: a.Kind, Preferred: a.Preferred, Edits: []lspEdit{}}
 	for _, e := range a.Edits {

@@ -18,8 +18,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// lspRename renames a symbol or moves a file, as a whole. A file that changes between the server's answer and the
-// hold of its path is asked about once more.
+// lspRename renames a symbol or moves a file, completely or not at all. If a file changes between the server's answer
+// and the hold of its path, the server is asked once more.
 func (d Deps) lspRename(ctx context.Context, call *tool.Call, p *codeLspParams) (codeLspResult, error) {
 	if p.Apply && !mayWrite(call) {
 		return codeLspResult{}, fault.New(fault.CapabilityDenied,
@@ -57,7 +57,7 @@ func mayWrite(call *tool.Call) bool {
 	return false
 }
 
-// renaming is a workspace edit that is about to be made.
+// renaming is a planned workspace edit of one file.
 type renaming struct {
 	edit language.FileEdit
 	path paths.Path
@@ -122,8 +122,8 @@ func (d Deps) lspEdit(
 	return result, nil
 }
 
-// lspPlan resolves the files of an edit. It fails with rename_scope_exceeds_cage, naming them, if the caller may not
-// write some.
+// lspPlan resolves the files of an edit. If the caller may not write some of them, it fails with
+// rename_scope_exceeds_cage and their names.
 func lspPlan(call *tool.Call, edits []language.FileEdit) ([]renaming, error) {
 	var plan []renaming
 	var outside []string
@@ -163,7 +163,7 @@ func lspPlan(call *tool.Call, edits []language.FileEdit) ([]renaming, error) {
 	return plan, nil
 }
 
-// lspChanges compares the files with the content that the server was told, and returns the changes with a diff.
+// lspChanges compares the files with the content that the server has, and returns the changes with a diff.
 func (d Deps) lspChanges(ctx context.Context, plan []renaming) ([]lspChange, []change.Change, string, error) {
 	list := []lspChange{}
 	var changes []change.Change

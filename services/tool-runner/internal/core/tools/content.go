@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// chunk is how much of a file is read at once.
+// chunk is the number of bytes of a file that are read at once.
 const chunk = 128 << 10
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, chunk); return &b }}
@@ -42,7 +42,7 @@ func (d Deps) saw(call *tool.Call, path paths.Path, content reads.Hash) {
 	d.Reads.Saw(call.From.SessionID, call.From.Agent, path.Abs(), content)
 }
 
-// check refuses to change a file the caller has not seen as it is.
+// check refuses to change a file that the caller has not read in its present state.
 func (d Deps) check(call *tool.Call, path paths.Path, content reads.Hash) error {
 	if call.From.KnowsFiles {
 		return nil

@@ -70,9 +70,9 @@ type debugParams struct {
 	DebugSessionID       string     `json:"debug_session_id,omitempty" doc:"Default: the only one."`
 }
 
-// DebugLimits are the bounds of debug.
+// DebugLimits are the limits of debug.
 type DebugLimits struct {
-	// DefaultTimeout and MaxTimeout are how long a stop is waited for.
+	// DefaultTimeout and MaxTimeout are the times to wait for a stop.
 	DefaultTimeout, MaxTimeout time.Duration
 }
 
@@ -82,10 +82,10 @@ var debugLooks = []string{
 	"read_memory", "modules", "loaded_sources",
 }
 
-// debugRuns are the actions that let the program run, or end its run.
+// debugRuns are the actions that continue the program, or stop it.
 var debugRuns = []string{"step_into", "step_over", "step_out", "continue", "pause"}
 
-// debugAdmin are the actions that an operator approves.
+// debugAdmin are the actions that need an operator's approval.
 var debugAdmin = []string{"write_memory", "custom_request"}
 
 func debug(d Deps) *tool.Entry {
@@ -121,8 +121,8 @@ func debug(d Deps) *tool.Entry {
 	})
 }
 
-// debugNeeds are the requirements of one call. Every path that is given is held against the cage, also one that
-// the action does not use.
+// debugNeeds returns the requirements of one call. Every given path is checked against the cage, even a path that the
+// action does not use.
 func debugNeeds(p *debugParams) []tool.Requirement {
 	needs := []tool.Requirement{tool.Can("exec")}
 	if p.Script != "" {
@@ -137,7 +137,7 @@ func debugNeeds(p *debugParams) []tool.Requirement {
 	return needs
 }
 
-// debugPath returns the resolved path of a parameter, false for one that is not given.
+// debugPath returns the resolved path of a parameter, and false for a missing parameter.
 func debugPath(call *tool.Call, field string) (paths.Path, bool) {
 	i := 0
 	for _, need := range call.Needs {
@@ -152,7 +152,7 @@ func debugPath(call *tool.Call, field string) (paths.Path, bool) {
 	return paths.Path{}, false
 }
 
-// missing returns the error of a call without a required parameter.
+// missing returns the error of a call that lacks a required parameter.
 func (p *debugParams) missing() error {
 	need := map[string]map[string]bool{
 		"launch":                        {"runtime": p.Runtime != "", "script": p.Script != ""},
@@ -189,7 +189,7 @@ func (p *debugParams) missing() error {
 	return nil
 }
 
-// runDebug does an action.
+// runDebug executes an action.
 func (d Deps) runDebug(ctx context.Context, call *tool.Call, p *debugParams) (debugResult, error) {
 	if err := p.missing(); err != nil {
 		return debugResult{}, err
@@ -214,7 +214,7 @@ func (d Deps) runDebug(ctx context.Context, call *tool.Call, p *debugParams) (de
 	return debugAnswer(call, p, a), nil
 }
 
-// debugFailure sorts out why there is no answer.
+// debugFailure returns the error of the call for a failed action.
 func debugFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -233,7 +233,7 @@ func debugAgent(call *tool.Call) debugging.Agent {
 	return debugging.Agent{Owner: call.Owner(), Invocation: call.From.InvocationID}
 }
 
-// debugStart returns the session that a call begins.
+// debugStart returns the session that a call starts.
 func (d Deps) debugStart(call *tool.Call, p *debugParams) (debugging.Start, error) {
 	environment := env.Build
 	s := debugging.Start{
@@ -289,13 +289,14 @@ func (p *debugParams) workIn(call *tool.Call, s *debugging.Start) error {
 	return nil
 }
 
-// attachedBy names the parameter of the target by runtime; for others there are both.
+// attachedBy has, by runtime, the parameter that names the program to attach to. For other runtimes both parameters are
+// valid.
 var attachedBy = map[string]string{
 	"python": "port", "node": "port", "bun": "port", "go": "process_id", "c": "process_id", "cpp": "process_id",
 	"rust": "process_id",
 }
 
-// target sets the program that is attached to.
+// target sets the program to attach to.
 func (p *debugParams) target(s *debugging.Start) error {
 	field, given := attachedBy[p.Runtime], p.ProcessID
 	if field == "" && p.Port != nil {
@@ -320,7 +321,7 @@ func (d Deps) debugTimeout(p *debugParams) time.Duration {
 	return clamp(p.Timeout, d.Limits.Debug.DefaultTimeout, 0, d.Limits.Debug.MaxTimeout)
 }
 
-// debugDo returns the action that a call is.
+// debugDo returns the action of a call.
 func (d Deps) debugDo(call *tool.Call, p *debugParams) debugging.Do {
 	do := debugging.Do{
 		Agent: debugAgent(call), Action: p.Action, Session: p.DebugSessionID, Timeout: d.debugTimeout(p), Line: int(p.Line),

@@ -127,10 +127,10 @@ type debugModule struct {
 	Version string `json:"version,omitempty"`
 }
 
-// debugThreads bounds the threads in a state; the action threads shows all.
+// debugThreads is the maximum number of threads in a state; the action threads shows all.
 const debugThreads = 20
 
-// debugView shows files of an answer as the caller may see them.
+// debugView shows files of an answer to a caller, according to its rights.
 type debugView struct{ lspView }
 
 func (v *debugView) path(abs string) string {
@@ -140,7 +140,7 @@ func (v *debugView) path(abs string) string {
 	return v.file(abs, false).show
 }
 
-// frame returns a frame; with its source line where the caller may read that.
+// frame returns a frame, with its source line if the caller may read the file.
 func (v *debugView) frame(f contract.DebugFrame, preview bool) debugFrame {
 	out := debugFrame{Name: f.Name, Line: f.Line, Column: f.Column, InstructionReference: f.Instruction}
 	if f.Path == "" {
@@ -183,7 +183,7 @@ func (r *debugResult) state(v *debugView, s *contract.DebugState) {
 	}
 }
 
-// debugAnswer returns an answer as the model is shown it.
+// debugAnswer returns an answer in the form for the model.
 func debugAnswer(call *tool.Call, p *debugParams, a debugging.Answer) debugResult {
 	v := &debugView{lspView{call, map[string]*lspFile{}}}
 	var r debugResult

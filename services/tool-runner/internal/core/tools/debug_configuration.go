@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// launchEntry is an entry of an editor's launch.json, as far as kaged follows it.
+// launchEntry has the fields of an entry of an editor's launch.json that kaged supports.
 type launchEntry struct {
 	Type      string            `json:"type"`
 	Request   string            `json:"request"`
@@ -31,13 +31,13 @@ type launchEntry struct {
 	} `json:"connect"`
 }
 
-// launchRuntimes are the runtimes of an editor's types; other types are runtimes by their own names.
+// launchRuntimes are the runtimes of an editor's types. Other types are names of runtimes.
 var launchRuntimes = map[string]string{
 	"debugpy": "python", "pwa-node": "node", "lldb": "cpp", "lldb-dap": "cpp", "cppdbg": "cpp",
 }
 
-// launchRefused are the keys of an entry that would run other programs than the debugged one, or
-// another runtime, with the feature that kaged lacks.
+// launchRefused are the keys of an entry that would run other programs than the debugged one, or another runtime, with
+// the feature that kaged lacks.
 var launchRefused = []struct{ key, why string }{
 	{"preLaunchTask", "kaged runs no tasks: run its command first, and take the key out or name the program"},
 	{"postDebugTask", "kaged runs no tasks"},
@@ -80,8 +80,8 @@ func (p *debugParams) configuration(call *tool.Call) (launchEntry, error) {
 	return entry, nil
 }
 
-// launched returns the program that a configuration launches, with its arguments. The list is empty for a configuration
-// that the call will be refused for.
+// launched returns the program that a configuration launches, with its arguments. It returns none for a configuration
+// that makes the call fail.
 func (p *debugParams) launched(call *tool.Call) []tool.Command {
 	if p.Action != "launch" || p.Configuration == "" {
 		return nil
@@ -96,7 +96,7 @@ func (p *debugParams) launched(call *tool.Call) []tool.Command {
 	return []tool.Command{{Argv: append([]string{entry.Program}, entry.Args...), Env: p.variables(entry)}}
 }
 
-// variables returns those of an entry and of the call, which come first.
+// variables returns the variables of the call and of the entry. Those of the call take precedence.
 func (p *debugParams) variables(entry launchEntry) map[string]string {
 	variables := maps.Clone(entry.Env)
 	if variables == nil {
@@ -106,13 +106,13 @@ func (p *debugParams) variables(entry launchEntry) map[string]string {
 	return variables
 }
 
-// refuse is the error of a configuration.
+// refuse returns the error of a configuration.
 func (p *debugParams) refuse(format string, args ...any) *fault.Error {
 	args = append([]any{p.Configuration}, args...)
 	return fault.New(fault.InvalidParams, "The configuration %.80q "+format+".", args...).With("field", "configuration")
 }
 
-// filled fills in the variables of an entry.
+// filled returns a text of an entry with the variables replaced by their values.
 func (p *debugParams) filled(call *tool.Call, text string) (string, error) {
 	values := map[string]string{"${workspaceFolder}": call.Space.Root()}
 	if script, ok := debugPath(call, "script"); ok {
@@ -140,13 +140,13 @@ func (p *debugParams) filled(call *tool.Call, text string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		out.WriteString(string(literal[1 : len(literal)-1])) // amid a string of the entry
+		out.WriteString(string(literal[1 : len(literal)-1])) // inside a string of the entry
 		text = after
 	}
 }
 
-// configure fills in the session described by a configuration, and returns its variables.
-// Parameters of the call itself win.
+// configure sets the fields of a session from a configuration, and returns its variables. Parameters of the call take
+// precedence.
 func (p *debugParams) configure(call *tool.Call, s *debugging.Start) (map[string]string, error) {
 	entry, err := p.configuration(call)
 	if err != nil {
@@ -155,7 +155,7 @@ func (p *debugParams) configure(call *tool.Call, s *debugging.Start) (map[string
 	return p.variables(entry), p.follow(call, entry, s)
 }
 
-// follow fills in the session that an entry describes.
+// follow sets the fields of a session from an entry.
 func (p *debugParams) follow(call *tool.Call, entry launchEntry, s *debugging.Start) error {
 	if entry.Request != p.Action {
 		return p.refuse("is one to %.20s; use that action", entry.Request)
@@ -194,7 +194,7 @@ func (p *debugParams) follow(call *tool.Call, entry launchEntry, s *debugging.St
 	return nil
 }
 
-// entryTarget sets the program that a configuration attaches to.
+// entryTarget sets the program to which a configuration attaches.
 func (p *debugParams) entryTarget(entry launchEntry, s *debugging.Start) error {
 	s.Port = max(entry.Port, entry.Connect.Port)
 	for _, raw := range []json.RawMessage{entry.ProcessID, entry.PID} {
@@ -209,7 +209,7 @@ func (p *debugParams) entryTarget(entry launchEntry, s *debugging.Start) error {
 	return nil
 }
 
-// entryPath resolves a path of a configuration, which the agent has to be allowed to read.
+// entryPath resolves a path of a configuration, which the agent must be allowed to read.
 func (p *debugParams) entryPath(call *tool.Call, key, name string) (paths.Path, error) {
 	if name == "" {
 		return paths.Path{}, p.refuse("has no %s", key)

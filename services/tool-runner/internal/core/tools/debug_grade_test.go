@@ -7,9 +7,9 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// T-DBG-EVAL-02, T-DBG-EXT-11: an action that looks is graded read, one that moves or changes the program write, and
-// one that changes memory or speaks to the adapter admin. Evaluation is write in both contexts: an adapter may run code
-// of the program for either.
+// T-DBG-EVAL-02, T-DBG-EXT-11: a read-only action has the grade read, an action that continues or changes the program
+// the grade write, and an action that changes memory or sends a request to the adapter the grade admin. Evaluation has
+// the grade write in both contexts, because an adapter may run code of the program for either.
 func TestGradesOfDebug(t *testing.T) {
 	t.Parallel()
 	entry := newBench(t).entry("debug")

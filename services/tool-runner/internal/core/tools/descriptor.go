@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/workspace/walk"
 )
 
-// readEach opens files of one folder, one after the other, until ctx ends. One that cannot be opened is passed over.
+// readEach opens files of one folder, one after the other, until ctx ends. It skips a file that cannot be opened.
 func readEach(ctx context.Context, folder *walk.Folder, names []string, read func(name string, r io.Reader)) {
 	for _, name := range names {
 		if ctx.Err() != nil {
@@ -25,12 +25,11 @@ func readEach(ctx context.Context, folder *walk.Folder, names []string, read fun
 	}
 }
 
-// page is the read size of file systems in bytes. A read that ends inside a page reached the end of
-// the file.
+// page is the read size of file systems in bytes. A read that ends inside a page has reached the end of the file.
 const page = 4 << 10
 
-// descriptor reads an open regular file without the cost of an os.File, and without asking once more at the end:
-// that would be one system call in four for a small file, and a search spends its time in system calls.
+// descriptor reads an open regular file without the cost of an os.File, and without a further read at the end. That
+// read would be one of four system calls for a small file, and a search spends most of its time in system calls.
 type descriptor int
 
 func (d descriptor) Read(p []byte) (int, error) {

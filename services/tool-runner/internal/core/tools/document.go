@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// document is a text file that is being edited, as its editor has seen it.
+// document is a text file during an edit, with the content that its editor has read.
 type document struct {
 	path paths.Path
 	was  change.Version
@@ -25,8 +25,8 @@ type document struct {
 	encoding text.Encoding
 }
 
-// open returns a file to edit. It must be text of at most EditFile bytes, and its present content must be the one that
-// the caller has read.
+// open returns a file to edit. It must be text of at most EditFile bytes, and its present content must equal the
+// content that the caller has read.
 func (d Deps) open(ctx context.Context, call *tool.Call, path paths.Path) (*document, error) {
 	data, was, err := d.load(ctx, path)
 	if err != nil {
@@ -50,8 +50,7 @@ func (d Deps) decode(doc *document, data []byte) (err error) {
 	return nil
 }
 
-// replace writes other text into the file in its stored form, unless the file has changed since it
-// was read.
+// replace writes a new text to the file in its stored form, unless the file has changed since it was read.
 func (d Deps) replace(call *tool.Call, doc *document, after string) (sum string, err error) {
 	data := text.Encode(after, doc.encoding)
 	if err := d.apply(call, change.Change{At: doc.path, Was: doc.was, Data: data}); err != nil {
@@ -62,7 +61,7 @@ func (d Deps) replace(call *tool.Call, doc *document, after string) (sum string,
 	return sha256Of(data), nil
 }
 
-// sha256Of returns the SHA-256 of a content in hex, the form in audit records.
+// sha256Of returns the SHA-256 of a content in hex, the form of audit records.
 func sha256Of(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
@@ -86,7 +85,7 @@ func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version
 	n, err := io.ReadFull(f, data)
 	switch {
 	case err == nil:
-		// The file has grown since its size was taken, so this text is not its whole content.
+		// The file has grown since its size was determined, so this text is not its whole content.
 		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).
 			With("path", path.Show)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

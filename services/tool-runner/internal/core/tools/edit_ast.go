@@ -110,15 +110,15 @@ func editAst(d Deps) *tool.Entry {
 	})
 }
 
-// rewrite is the planned change of one file, whose content was text when it was read.
+// rewrite is the planned change of one file. text is the file's content at the time of reading.
 type rewrite struct {
 	file    paths.Path
-	text    []byte // nil if there was too much to keep; then hash is that of what it was
+	text    []byte // nil if the texts together are too large to keep; then hash is the hash of the text
 	hash    reads.Hash
 	changes []astgrep.Edit
 }
 
-// is reports whether data equals the file's content when it was read.
+// is reports whether data equals the file's content at the time of reading.
 func (r *rewrite) is(data []byte) bool {
 	if r.text == nil {
 		return reads.Sum(data) == r.hash
@@ -134,16 +134,15 @@ type codeRewrite struct {
 	lang   *syntax.Language
 	rules  []*astgrep.Rule
 
-	mu       sync.Mutex // guards what is below
+	mu       sync.Mutex // guards the fields below
 	found    []rewrite
 	held     int64 // bytes of the texts in found
-	made     int64 // bytes of what the changes in found put in their place, and of those left out for being too much
+	made     int64 // the bytes that the changes in found insert, and those of changes left out because they are too large
 	searched int
 	errors   []astParseError
 }
 
-// rewriteCode finds the changes of the rewrites, and makes them if apply is set. A preview shows
-// the same changes.
+// rewriteCode finds the changes of the rewrites, and makes them if apply is true. A preview shows the same changes.
 func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams, apply bool) (editAstResult, error) {
 	w := &codeRewrite{deps: d, call: call, params: p}
 	bounded, cancel := context.WithTimeout(ctx, d.Limits.Search.Timeout)
@@ -181,7 +180,7 @@ func (d Deps) rewriteCode(ctx context.Context, call *tool.Call, p *editAstParams
 	return w.result(a), nil
 }
 
-// late turns the end of the search time into an error: a rewrite is whole or not done.
+// late returns an error when the search time is over: a rewrite is complete or not made at all.
 func (w *codeRewrite) late(ctx context.Context, err error) error {
 	if ranOut(ctx, err) {
 		return fault.New(fault.Timeout,
@@ -190,7 +189,7 @@ func (w *codeRewrite) late(ctx context.Context, err error) error {
 	return err
 }
 
-// prepare finds out the language and compiles the rewrites.
+// prepare determines the language and compiles the rewrites.
 func (w *codeRewrite) prepare(ctx context.Context) error {
 	if w.params.Lang != "" {
 		w.lang = syntax.Lookup(w.params.Lang)
@@ -211,7 +210,7 @@ func (w *codeRewrite) prepare(ctx context.Context) error {
 	return nil
 }
 
-// infer finds the one language the files have.
+// infer determines the one language of the files.
 func (w *codeRewrite) infer(ctx context.Context) error {
 	start := w.call.Paths[0]
 	var mu sync.Mutex
@@ -262,10 +261,11 @@ func (w *codeRewrite) infer(ctx context.Context) error {
 	return nil
 }
 
-// maxExtensions is how many endings of file names a refusal tells of.
+// maxExtensions is the maximum number of file name extensions in an error.
 const maxExtensions = 20
 
-// sources returns the files of the call that want chooses and the caller may see or, unless it is a dry run, change.
+// sources returns the files of the call that want selects, limited to those that the caller may read or, without dry
+// run, write.
 func (w *codeRewrite) sources(want func(paths.Path, string) bool) (*sources, error) {
 	start := w.call.Paths[0]
 	chosen, err := includes("glob", w.params.Glob, start)
@@ -284,7 +284,7 @@ func (w *codeRewrite) sources(want func(paths.Path, string) bool) (*sources, err
 
 func (w *codeRewrite) wanted(_ paths.Path, name string) bool { return syntax.Of(name) == w.lang }
 
-// skip remembers that a file was left out.
+// skip records that a file was left out.
 func (w *codeRewrite) skip(file paths.Path, problem string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -325,8 +325,8 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	w.keep(one)
 }
 
-// keep stores the planned change of a searched file. Files that need an operator's approval are
-// skipped in a folder's search; they must be named by their path.
+// keep stores the planned change of a searched file. In the search of a folder, files that need an operator's approval
+// are skipped; such a file must be named by its path.
 func (w *codeRewrite) keep(one rewrite) {
 	if len(one.changes) > 0 && w.call.System(one.file.Abs()) && !w.call.System(w.call.Paths[0].Abs()) {
 		w.skip(one.file, "it is a system path, which is only rewritten by a path of its own")
@@ -344,8 +344,7 @@ func (w *codeRewrite) keep(one rewrite) {
 	if w.made > w.deps.Limits.PatchBytes {
 		return
 	}
-	// A rewrite of a whole tree must not hold the tree in memory. Files beyond the bound are read
-	// again.
+	// A rewrite of a whole tree must not hold the tree in memory. Files beyond the limit are read again.
 	if w.held += int64(len(one.text)); w.held > w.deps.Limits.PatchBytes {
 		w.held -= int64(len(one.text))
 		one.hash, one.text = reads.Sum(one.text), nil
@@ -378,7 +377,7 @@ func (w *codeRewrite) limit() bool {
 	return limited
 }
 
-// foresee reports the planned changes. A file that changed since it was searched is left out.
+// foresee reports the planned changes. A file that changed after the search is left out.
 func (w *codeRewrite) foresee(ctx context.Context, a *astAnswer) error {
 	for i := range w.found {
 		one := &w.found[i]
@@ -402,8 +401,8 @@ func (w *codeRewrite) foresee(ctx context.Context, a *astAnswer) error {
 	return nil
 }
 
-// apply writes the files, one after the other. One that has changed since it was looked at, or that cannot be
-// written, is left out; if that is so of all, the first reason is the error.
+// apply writes the files, one after the other. A file that changed after the search, or that cannot be written, is left
+// out. If all files are left out, the first reason is the error.
 func (w *codeRewrite) apply(ctx context.Context, a *astAnswer) error {
 	var first error
 	for i := range w.found {
@@ -421,7 +420,7 @@ func (w *codeRewrite) apply(ctx context.Context, a *astAnswer) error {
 		}
 		a.add(one.file, data, one.changes)
 		a.Applied = true
-		one.text = nil // it is done with
+		one.text = nil // the text is no longer needed
 	}
 	if !a.Applied {
 		return first
@@ -447,8 +446,8 @@ func (w *codeRewrite) write(ctx context.Context, one *rewrite) ([]byte, error) {
 	if err := w.deps.apply(w.call, change.Change{At: w.call.Changing(one.file), Was: was, Data: after}); err != nil {
 		return nil, err
 	}
-	// A caller that had read the file still knows it: the answer shows the changes. A caller that
-	// had not has not seen the rest.
+	// A caller that had read the file still knows its content, because the answer shows the changes. A caller that had not
+	// read it does not know the rest.
 	if w.deps.check(w.call, one.file, reads.Sum(data)) == nil {
 		w.deps.saw(w.call, one.file, reads.Sum(after))
 	}

@@ -8,29 +8,28 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// astAnswer gathers the report of edit.ast's changes. All changes are counted; they are shown in
-// the order of the files up to the limits, and positions are computed only for shown ones.
+// astAnswer collects the report of edit.ast's changes. All changes are counted. They are shown in the order of the
+// files, up to the limits; positions are computed only for shown changes.
 type astAnswer struct {
 	editAstResult
-	most      int // bytes of changes, of files and of errors, each
+	most      int // the maximum number of bytes of changes, of files and of errors, each
 	diffBytes int
 
-	changes, files int // bytes so far
+	changes, files int // the bytes until now
 	diff           strings.Builder
 }
 
-// Bytes of an entry besides its texts.
+// The number of bytes of an entry besides its texts.
 const (
 	changeOverhead  = 160
 	fileOverhead    = 32
 	problemOverhead = 32
 )
 
-// full reports whether no further content of a file will be shown.
+// full reports whether no further content of a file can be shown.
 func (a *astAnswer) full() bool { return a.changes > a.most && a.diff.Len() >= a.diffBytes }
 
-// add reports the changes of one file. text is the file's old content; it is not read once the
-// answer is full.
+// add reports the changes of one file. text is the file's old content; it is not read if the answer is full.
 func (a *astAnswer) add(file paths.Path, text []byte, changes []astgrep.Edit) {
 	a.FilesTouched++
 	a.TotalReplacements += len(changes)
@@ -49,7 +48,7 @@ func (a *astAnswer) add(file paths.Path, text []byte, changes []astgrep.Edit) {
 	}
 }
 
-// places shows the changes of a file as far as there is room.
+// places shows as many of a file's changes as fit.
 func (a *astAnswer) places(file paths.Path, text []byte, changes []astgrep.Edit) {
 	at := lines{text: text}
 	for _, e := range changes {
@@ -65,7 +64,7 @@ func (a *astAnswer) places(file paths.Path, text []byte, changes []astgrep.Edit)
 	}
 }
 
-// close returns the answer, with as many of the problems as there is room for.
+// close returns the answer, with as many of the problems as fit.
 func (a *astAnswer) close(problems []astParseError) editAstResult {
 	r := a.editAstResult
 	r.Diff, r.ParseErrors = a.diff.String(), []astParseError{}

@@ -59,8 +59,7 @@ func (b *bench) rewrite(p in) editAstAnswer {
 	return r
 }
 
-// A dry run, which is the default, shows all changes and makes none (T-EDIT-AST-01, -06, -07,
-// TN-SEARCH-6).
+// A dry run, the default, shows all changes and makes none (T-EDIT-AST-01, -06, -07, TN-SEARCH-6).
 func TestEditAstShowsFirst(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -83,7 +82,7 @@ func TestEditAstShowsFirst(t *testing.T) {
 	if b.content("src/b.ts") != "console.log(x)\n" {
 		t.Error("a dry run wrote")
 	}
-	// Matches equal those of search.ast (T-SEARCH-AST-09).
+	// The matches equal those of search.ast (T-SEARCH-AST-09).
 	var s astResult
 	b.ok("search.ast", in{"pattern": "console.log($MSG)", "lang": "typescript"}, &s)
 	for i, m := range s.Matches {
@@ -93,7 +92,7 @@ func TestEditAstShowsFirst(t *testing.T) {
 	}
 }
 
-// Without a dry run exactly the named files are written, and callers that had read them still have
+// Without a dry run exactly the named files are written. A caller that had read them before need not read them again
 // (T-EDIT-AST-08, -09, -10, -18, TN-SEARCH-7, -8, C30).
 func TestEditAstApplies(t *testing.T) {
 	t.Parallel()
@@ -126,7 +125,7 @@ func TestEditAstApplies(t *testing.T) {
 	if edited != 1 {
 		t.Errorf("%d records of edits", edited)
 	}
-	// a.ts was not read: its rewriting is not a reading.
+	// a.ts was not read: a rewrite of a file does not count as reading it.
 	b.fails(fault.FileNotRead, "edit.text", in{"path": "src/a.ts", "old_string": "a", "new_string": "b"})
 	if r := b.rewrite(in{"rewrites": log, "path": "src/b.ts", "dry_run": false}); r.Applied || r.TotalReplacements != 0 {
 		t.Errorf("nothing to do: %+v", r)
@@ -164,7 +163,7 @@ func TestEditAstRefusals(t *testing.T) {
 	b.fails(fault.ToolNotFound, "search.ast_replace", in{"rewrites": log})
 }
 
-// Without lang it is the one all files have (T-EDIT-AST-04).
+// Without lang, the language is the common language of all files (T-EDIT-AST-04).
 func TestEditAstInfersTheLanguage(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -176,7 +175,7 @@ func TestEditAstInfersTheLanguage(t *testing.T) {
 	}
 }
 
-// Limits cut in the order of the paths (T-EDIT-AST-12, -13, TN-SEARCH-11, -12).
+// Limits cut the answer in the order of the paths (T-EDIT-AST-12, -13, TN-SEARCH-11, -12).
 func TestEditAstLimits(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -200,7 +199,8 @@ func TestEditAstLimits(t *testing.T) {
 	}
 }
 
-// A file that does not parse is left out and named; alone it is an error (T-EDIT-AST-15, TN-SEARCH-14).
+// A file that does not parse is left out and named. If it is the only file, the call fails (T-EDIT-AST-15,
+// TN-SEARCH-14).
 func TestEditAstBrokenFiles(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -217,8 +217,8 @@ func TestEditAstBrokenFiles(t *testing.T) {
 	b.fails(fault.InvalidParams, "edit.ast", in{"rewrites": log, "path": "src/broken.ts"})
 }
 
-// Files that need the operator's approval are not rewritten by a search of a folder above them;
-// named by their own path they are asked about, and the preview shows the change (T-CAT-04).
+// The rewrite of a folder leaves out files that need the operator's approval. If such a file is named by its path, the
+// operator is asked, and the preview shows the change (T-CAT-04).
 func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t, func(b *bench) { b.system = []string{".kaged"} })
@@ -245,8 +245,8 @@ func TestEditAstLeavesSystemPathsAlone(t *testing.T) {
 	}
 }
 
-// A rewrite of more than the memory bound reads the files again, and leaves out changed ones; the
-// answer is bounded, and counts all changes.
+// A rewrite of more text than the memory limit reads the files again, and leaves out changed files. The answer has a
+// limited length, and counts all changes.
 func TestEditAstOfMoreThanIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.PatchBytes, b.limits.Search.OutputBytes = 5000, 2000 })
@@ -275,7 +275,7 @@ func TestEditAstOfMoreThanIsKept(t *testing.T) {
 	}
 }
 
-// A cage that may only be read can be previewed and not changed (T-EDIT-AST-16).
+// In a cage with read access only, a rewrite can be previewed but not made (T-EDIT-AST-16).
 func TestEditAstInACage(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -299,8 +299,8 @@ func TestEditAstInACage(t *testing.T) {
 	b.fails(fault.CapabilityDenied, "edit.ast", in{"rewrites": log, "lang": "typescript", "path": "lib"})
 }
 
-// A file that the cage grants by itself stays that file, also where it was found below a folder: the box has it,
-// and not its name.
+// If the cage grants a single file, a rewrite keeps that file and its inode, even if the file was found below a folder,
+// because the cage mounts the file itself and not its name.
 func TestEditAstKeepsGrantedFiles(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t)
@@ -320,8 +320,7 @@ func TestEditAstKeepsGrantedFiles(t *testing.T) {
 	}
 }
 
-// The approval's preview shows the change that will be made: read-only files of the cage are not in
-// it.
+// The approval's preview shows exactly the change that will be made, without the cage's read-only files.
 func TestEditAstAsksAboutWhatItWillDo(t *testing.T) {
 	t.Parallel()
 	b := rewriteProject(t, func(b *bench) { b.system = []string{"src"} })
@@ -337,7 +336,7 @@ func TestEditAstAsksAboutWhatItWillDo(t *testing.T) {
 	}
 }
 
-// Matches in each other are changed once, and rewrites apply in the order they are written (T-EDIT-AST-17).
+// Of nested matches one is changed, and rewrites apply in the order in which they are written (T-EDIT-AST-17).
 func TestEditAstNeverOverlaps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -365,7 +364,7 @@ type ordered string
 
 func (o ordered) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
-// The layout of a file stays: tabs, carriage returns, the byte order mark, text in strings.
+// The layout of a file is kept: tabs, carriage returns, the byte order mark, text in strings.
 func TestEditAstKeepsLayout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -386,8 +385,8 @@ func TestEditAstKeepsLayout(t *testing.T) {
 	}
 }
 
-// A replacement that makes much of little is refused before it has taken the memory: of one file it is left out, of
-// many the call fails.
+// A replacement with a very large result is refused before it takes the memory. One such file is left out; many such
+// files make the call fail.
 func TestEditAstBounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile, b.limits.PatchBytes = 2<<20, 3<<20 })

@@ -75,8 +75,8 @@ func (d Deps) parse(p *editPatchParams) (*patch.Patch, error) {
 	return p.parsed, p.err
 }
 
-// patchNeeds returns a requirement for each path of a patch, in the patch's order. An unreadable patch
-// requires none: the call fails before any effect.
+// patchNeeds returns a requirement for each path of a patch, in the patch's order. For an unreadable patch it returns
+// none: the call fails before it changes anything.
 func (d Deps) patchNeeds(p *editPatchParams) []tool.Requirement {
 	parsed, err := d.parse(p)
 	if err != nil {
@@ -92,7 +92,7 @@ func (d Deps) patchNeeds(p *editPatchParams) []tool.Requirement {
 	return needs
 }
 
-// patchFiles applies a patch as a whole.
+// patchFiles applies a patch completely or not at all.
 func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParams) (editPatchResult, error) {
 	w, err := d.planPatch(ctx, call, p)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/edit"
 )
 
-// The patch that is made of the differences of two random trees makes the one of the other.
+// A patch made from the differences of two random trees changes the first tree into the second.
 func TestPatchOfADiffMakesTheTree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -70,8 +70,7 @@ func TestPatchOfADiffMakesTheTree(t *testing.T) {
 		if got := left(); !maps.Equal(got, after) {
 			t.Fatalf("made %v of %v, want %v", got, before, after)
 		}
-		// And back: the writer of the files knows them, and the reverse patch restores the old
-		// tree.
+		// The writer of the files need not read them again, and the reverse patch restores the old tree.
 		var back []string
 		for n := range after {
 			if content, was := before[n]; !was {
@@ -95,7 +94,7 @@ func TestPatchOfADiffMakesTheTree(t *testing.T) {
 	})
 }
 
-// Any text sent as a patch is applied, or refused without a change; it never leaves the project.
+// Any text sent as a patch is applied, or refused without a change. A patch never leaves the project.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{
 		"*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** Add File: n/m\n+x\n*** Delete File: g\n*** End Patch",

@@ -33,7 +33,7 @@ func envelope(sections ...string) in {
 	return in{"patch": "*** Begin Patch\n" + strings.Join(sections, "") + "*** End Patch"}
 }
 
-// files returns the content of every file of the project, links and modes included.
+// files returns the content of every file of the project, with links and modes.
 func (b *bench) files() map[string]string {
 	b.t.Helper()
 	found := map[string]string{}
@@ -54,7 +54,7 @@ func (b *bench) files() map[string]string {
 	return found
 }
 
-// A file that moves takes its mode along, also to a place where another one was.
+// A moved file keeps its mode, even if it replaces another file.
 func TestPatchMovesModes(t *testing.T) {
 	t.Parallel()
 	update := func(from, to string) string { return "*** Update File: " + from + "\n*** Move to: " + to + "\n" }
@@ -112,7 +112,7 @@ func TestPatchMovesModes(t *testing.T) {
 	}
 }
 
-// The specification's example: files are added, updated and deleted by one patch, and each has its diff
+// The specification's example: one patch adds, updates and deletes files, and the answer has a diff of each file
 // (T-T20-PATCH-01 to -05).
 func TestPatch(t *testing.T) {
 	t.Parallel()
@@ -184,7 +184,7 @@ func TestPatch(t *testing.T) {
 	if e := b.record(o, "file.edited"); e["path"] != "./path/to/existing.go" || e["replacements"] != 1 {
 		t.Errorf("record %v", e)
 	}
-	// The writer of a file knows it.
+	// The writer of a file need not read it again.
 	b.ok(
 		"apply_patch",
 		envelope("*** Update File: bin/run\n-echo ho\n+echo hu\n*** Update File: path/to/new.go\n@@\n-package "+
@@ -192,8 +192,8 @@ func TestPatch(t *testing.T) {
 	)
 }
 
-// A malformed patch, or one that does not fit, is refused with line, file and hunk, and changes no
-// file (T-T20-PATCH-01, -02, -04, -06).
+// A malformed patch, or one that does not fit, is refused with line, file and hunk, and changes no file
+// (T-T20-PATCH-01, -02, -04, -06).
 func TestPatchRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.PatchFiles = 3 })
@@ -253,7 +253,7 @@ func TestPatchRefuses(t *testing.T) {
 	}
 }
 
-// Sections build on one another, and only their final result is written.
+// A section of a patch applies to the result of the earlier sections. Only the final result is written.
 func TestPatchSectionsBuildOnOneAnother(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -286,7 +286,7 @@ func TestPatchSectionsBuildOnOneAnother(t *testing.T) {
 	}
 }
 
-// Encoding, line endings, mode, hard links and the end of the last line stay as they are.
+// The encoding, line endings, mode, hard links and the end of the last line are kept.
 func TestPatchKeepsTheFilesForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -314,7 +314,7 @@ func TestPatchKeepsTheFilesForm(t *testing.T) {
 	}
 }
 
-// Links are followed for changes and stay links; they are not deleted or moved by mistake.
+// Changes follow links, and the links stay. A patch does not delete or move a link by mistake.
 func TestPatchThroughLinks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -338,8 +338,8 @@ func TestPatchThroughLinks(t *testing.T) {
 	}
 }
 
-// Each path of a patch must be writable in the caller's cage and allowed by the operator; one that is not stops all
-// of it (T-T20-PATCH-06, T-PERM-03, T-PATH-05).
+// Each path of a patch must be writable in the caller's cage and allowed by the operator. One path that is not makes
+// the whole patch fail (T-T20-PATCH-06, T-PERM-03, T-PATH-05).
 func TestPatchInACage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.rules.Denied = []string{"src/secret"} })
@@ -370,8 +370,8 @@ func TestPatchInACage(t *testing.T) {
 	b.ok("edit.patch", envelope(good), nil)
 }
 
-// A large file is moved and deleted without reading it into memory; binary files too. The bytes
-// read by one patch are bounded.
+// A large file or a binary file can be moved and deleted, without reading it into memory. The number of bytes read by
+// one patch is limited.
 func TestPatchLimits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile, b.limits.PatchBytes = 1000, 1500 })
@@ -395,7 +395,7 @@ func TestPatchLimits(t *testing.T) {
 	b.ok("edit.patch", envelope("*** Delete File: moved\n"), nil)
 }
 
-// A file may become empty, also while it moves.
+// A patch can make a file empty, even while it moves the file.
 func TestPatchEmptiesAFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -412,8 +412,7 @@ func TestPatchEmptiesAFile(t *testing.T) {
 	}
 }
 
-// Patches over the same files wait for each other, in any order of their paths, and none is lost
-// (T-FM-12).
+// Patches of the same files wait for each other, in any order of their paths, and none is lost (T-FM-12).
 func TestPatchesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -445,7 +444,7 @@ func TestPatchesWaitForEachOther(t *testing.T) {
 	}
 }
 
-// A pipe, a folder or another irregular file is refused at once.
+// A pipe, a folder and any other irregular file are refused at once.
 func TestPatchOfNoFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -62,7 +62,7 @@ func editText(d Deps) *tool.Entry {
 	})
 }
 
-// editFile replaces text in a file its caller has seen as it is.
+// editFile replaces text in a file that the caller has read in its present state.
 func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) (editTextResult, error) {
 	path := call.Paths[0]
 	plan, err := d.planEdit(ctx, call, p)
@@ -79,7 +79,7 @@ func (d Deps) editFile(ctx context.Context, call *tool.Call, p *editTextParams) 
 	return editTextResult{Path: path.Show, Replacements: len(plan.changes), Diff: d.diff(plan)}, nil
 }
 
-// textEdit is a replacement that was not made yet.
+// textEdit is a planned replacement.
 type textEdit struct {
 	doc     *document
 	changes []edit.Change
@@ -90,7 +90,7 @@ func (d Deps) diff(plan textEdit) string {
 	return edit.Diff(plan.doc.path.Show, plan.doc.text, plan.changes, d.Limits.DiffBytes)
 }
 
-// planEdit computes the changes of an edit, and fails where the edit would.
+// planEdit computes the changes of an edit, and fails with the errors of the edit.
 func (d Deps) planEdit(ctx context.Context, call *tool.Call, p *editTextParams) (textEdit, error) {
 	path := call.Paths[0]
 	if p.OldString == p.NewString {

@@ -17,13 +17,13 @@ type editResult struct {
 	Diff         string
 }
 
-// read lets the bench's agent see a file, as it must before it edits it.
+// read makes the bench's agent read a file, which it must do before an edit.
 func (b *bench) read(name string) {
 	b.t.Helper()
 	b.ok("file.read", in{"path": name}, nil)
 }
 
-// Text is replaced where it stands once, and the diff shows it (T-EDIT-TEXT-01, -02, TN-FILE-6).
+// The text is replaced if it occurs exactly once, and the diff shows the change (T-EDIT-TEXT-01, -02, TN-FILE-6).
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -43,7 +43,7 @@ func TestEdit(t *testing.T) {
 	b.ok("edit", in{"path": "main.ts", "old_text": "const", "new_text": "let"}, nil)
 }
 
-// Every way an edit can fail has its code and leaves the file alone (T-EDIT-TEXT-03, -04, -06, -08, TN-FILE-7, -8).
+// Every failure of an edit has its code and leaves the file unchanged (T-EDIT-TEXT-03, -04, -06, -08, TN-FILE-7, -8).
 func TestEditRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -91,7 +91,8 @@ func TestEditAll(t *testing.T) {
 	}
 }
 
-// Encoding, byte order mark, line endings, the missing final line break and mode bits survive an edit (T-EDIT-TEXT-07).
+// An edit keeps the encoding, the byte order mark, the line endings, a missing final line break and the mode bits
+// (T-EDIT-TEXT-07).
 func TestEditKeepsTheFilesForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -124,7 +125,7 @@ func TestEditKeepsTheFilesForm(t *testing.T) {
 	b.fails(fault.NoChange, "edit.text", in{"path": "crlf", "old_string": "a\n", "new_string": "a\r\n"})
 }
 
-// Files without UTF-8 text are not edited, too large ones are refused by their limit.
+// Files without UTF-8 text are not edited, and a file over the limit is refused with the limit.
 func TestEditOnlyText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile = 1000 })
@@ -146,7 +147,7 @@ func TestEditOnlyText(t *testing.T) {
 	}
 }
 
-// A diff is cut at a line where it would be long.
+// A long diff is cut at the end of a line.
 func TestEditDiffIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -159,8 +160,8 @@ func TestEditDiffIsBounded(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written to refuses in the system's words and keeps the file. Root may write anywhere, so the
-// folder is made immutable to it by being no folder at all any more.
+// If a folder cannot be written, the edit fails with the system's message and keeps the file. Root may write to any
+// folder, so the test replaces the folder by a file.
 func TestEditFailsWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -202,7 +203,7 @@ func TestEditAndBack(t *testing.T) {
 				t.Fatalf("%q to %q in %q: %v %v", old, new, b.content("f"), err, o.Fault)
 			}
 		}
-		// Marked, so that both texts occur once.
+		// The marks make both texts occur once.
 		old, new := "<"+draw("old")+">", "["+draw("new")+"]"
 		content := draw("before") + old + draw("after")
 		b.write("f", content)
@@ -215,8 +216,8 @@ func TestEditAndBack(t *testing.T) {
 	})
 }
 
-// A replacement that would make a file larger than one that is edited, or be made too often, is refused before it
-// has taken the memory.
+// A replacement that would make a file too large to edit, or that occurs too often, is refused before it takes the
+// memory.
 func TestEditTextBounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.EditFile = 1 << 20 })

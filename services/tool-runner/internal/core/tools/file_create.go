@@ -23,7 +23,7 @@ func fileCreate(d Deps) *tool.Entry {
 	})
 }
 
-// createFile makes a file that must not be there yet.
+// createFile creates a file, which must not exist yet.
 func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
 	path, content := call.Paths[0], []byte(p.Content)
 	if err := d.unredacted(change.Change{At: path, Data: content}); err != nil {
@@ -36,7 +36,7 @@ func (d Deps) createFile(_ context.Context, call *tool.Call, p *fileWriteParams)
 	return d.written(call, path, content, edit.DiffTexts(path.Show, "", p.Content, d.Limits.DiffBytes), true), nil
 }
 
-// previewCreate returns the change that making a file is.
+// previewCreate returns the change that the creation of a file makes.
 func (d Deps) previewCreate(_ context.Context, call *tool.Call, p *fileWriteParams) (string, error) {
 	path := call.Paths[0]
 	if path.Exists {

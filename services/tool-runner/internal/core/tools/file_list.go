@@ -50,7 +50,7 @@ func fileList(d Deps) *tool.Entry {
 	})
 }
 
-// listFolder answers with the entries of a folder in the order of their names.
+// listFolder returns the entries of a folder in the order of their names.
 func (d Deps) listFolder(ctx context.Context, call *tool.Call, _ *fileListParams) (fileListResult, error) {
 	path := call.Paths[0]
 	f, info, err := path.Open()
@@ -73,7 +73,7 @@ func (d Deps) listFolder(ctx context.Context, call *tool.Call, _ *fileListParams
 		}
 		info, err := paths.Stat(f, e.Name())
 		if err != nil {
-			continue // it is gone
+			continue // the entry was removed meanwhile
 		}
 		result.Entries = append(result.Entries, dirEntry{
 			strings.ToValidUTF8(e.Name(), "\uFFFD"), typeOf(info.Mode), info.Size,

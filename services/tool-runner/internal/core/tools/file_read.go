@@ -30,7 +30,8 @@ type fileReadParams struct {
 	flat *flatPage // set by the alias read
 }
 
-// flatPage is how the alias read cuts a text: by bytes, with offsets from 0, and a notice in the text that it goes on.
+// flatPage is the page form of the alias read: pages have a size in bytes, offsets count from 0, and the text ends with
+// a notice if more follows.
 type flatPage struct{ bytes int }
 
 type flatReadParams struct {
@@ -78,7 +79,7 @@ func (d Deps) flatRead(p flatReadParams) fileReadParams {
 	return q
 }
 
-// readFile answers with lines, a listing or a description, by the kind of file at the path.
+// readFile returns lines, a listing or a description, depending on the kind of file at the path.
 func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) (fileReadResult, error) {
 	path := call.Paths[0]
 	f, info, err := path.Open()
@@ -94,7 +95,7 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	if info.Size() > d.Limits.ReadFile {
 		return fileReadResult{}, tooLarge(path, d.Limits.ReadFile)
 	}
-	// A growing file is read to the length it had; a file without a known size is read to its end.
+	// A growing file is read to the length that it has now. A file without a known size is read to its end.
 	size := info.Size()
 	if size == 0 {
 		size = d.Limits.ReadFile
@@ -127,9 +128,9 @@ func (d Deps) readFile(ctx context.Context, call *tool.Call, p *fileReadParams) 
 	return p.answer(path, "file", window), nil
 }
 
-// headOf reads the beginning of a file of the given size, enough to decide its kind.
+// headOf reads the beginning of a file of the given size, enough to determine its kind.
 func headOf(r io.Reader, size int64) ([]byte, error) {
-	// One byte more than the size says, so that the end is seen and not asked for again.
+	// One byte more than the size makes the read reach the end of the file, so that no further read is needed.
 	head := make([]byte, min(size+1, text.HeadSize))
 	n, err := io.ReadFull(r, head)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -138,7 +139,7 @@ func headOf(r io.Reader, size int64) ([]byte, error) {
 	return head[:n], err
 }
 
-// window returns the window the parameters ask for.
+// window returns the window for the parameters.
 func (d Deps) window(p *fileReadParams) *text.Window {
 	w := &text.Window{From: int(p.Offset), Lines: int(p.Limit), Bytes: d.Limits.ReadBytes, Runes: d.Limits.LineRunes}
 	if p.flat != nil {
@@ -147,7 +148,7 @@ func (d Deps) window(p *fileReadParams) *text.Window {
 	return w
 }
 
-// list writes a folder's entries to the window, one a line, in the order of their names.
+// list writes a folder's entries to the window, one per line, in the order of their names.
 func list(space *paths.Space, folder paths.Path, f *os.File, window *text.Window) error {
 	entries, err := space.Entries(folder, f)
 	if err != nil {

@@ -33,7 +33,7 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-// A file comes back as numbered lines with its path, type and number of lines (T-FILE-READ-02, -03, TN-FILE-1).
+// A file is returned as numbered lines with its path, type and number of lines (T-FILE-READ-02, -03, TN-FILE-1).
 func TestReadAFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -57,7 +57,8 @@ func TestReadAFile(t *testing.T) {
 	}
 }
 
-// offset and limit page through a file and keep the numbers of its lines (T-FILE-READ-01, -04, TN-FILE-3).
+// offset and limit select a page of a file, and the line numbers stay those of the file (T-FILE-READ-01, -04,
+// TN-FILE-3).
 func TestReadPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -84,7 +85,7 @@ func TestReadPages(t *testing.T) {
 	b.fails(fault.InvalidParams, "file.read", in{})
 }
 
-// One answer holds at most 512 KiB and says where to go on; a long line is cut and marked (T-FILE-READ-05, decision
+// One answer has at most 512 KiB and the line to continue at. A long line is cut and marked (T-FILE-READ-05, decision
 // 18).
 func TestReadIsBounded(t *testing.T) {
 	t.Parallel()
@@ -104,7 +105,7 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// The alias read counts from 0, gives pages of 50 KB or by lines, and says in the text where to go on
+// The alias read counts from 0 and has pages of 50 KB or of a number of lines; the text names the offset to continue at
 // (T-T20-READ-01..03).
 func TestReadAsTheFlatTool(t *testing.T) {
 	t.Parallel()
@@ -183,7 +184,7 @@ func TestReadUTF16(t *testing.T) {
 	}
 }
 
-// A folder is listed one entry a line, subfolders with a slash, odd names quoted (T-FILE-READ-07).
+// A folder is listed with one entry per line, subfolders with a slash, unusual names quoted (T-FILE-READ-07).
 func TestReadAFolder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -205,14 +206,14 @@ func TestReadAFolder(t *testing.T) {
 	}
 }
 
-// Irregular files are refused at once, also a pipe without a writer (T-FILE-READ-08).
+// Irregular files, such as a pipe without a writer, are refused at once (T-FILE-READ-08).
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	if err := unix.Mkfifo(filepath.Join(b.root, "pipe"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// A socket's path is short, so it is made in a folder with a short name and moved.
+	// A socket's path must be short, so the socket is created in a folder with a short name and moved.
 	short, err := os.MkdirTemp("", "s")
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +242,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// Links are followed as long as they stay in the project; one that leaves is refused by the name of its end (C25).
+// Links are followed as long as they stay in the project. A link that leaves it is refused with the path of its target
+// (C25).
 func TestReadThroughLinks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -267,7 +269,8 @@ func TestReadThroughLinks(t *testing.T) {
 	}
 }
 
-// A cage decides by folders, not by letters, and after links (T-PERM-03, -04, -07, T-FILE-READ-09, -10, TN-PERM-1).
+// A cage grants access by folders, not by name prefixes, and with links resolved (T-PERM-03, -04, -07, T-FILE-READ-09,
+// -10, TN-PERM-1).
 func TestReadInACage(t *testing.T) {
 	t.Parallel()
 	for _, seccomp := range []string{"", "default", "relaxed"} {
@@ -291,7 +294,7 @@ func TestReadInACage(t *testing.T) {
 	}
 }
 
-// A file of 100 MB is read by its lines and never held as a whole.
+// A file of 100 MB is read line by line and never completely in memory.
 func TestReadAHugeFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

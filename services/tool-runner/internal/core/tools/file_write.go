@@ -58,7 +58,7 @@ func fileWrite(d Deps) *tool.Entry {
 	})
 }
 
-// writeFile replaces a file its caller has seen as it is, or makes a new one.
+// writeFile replaces a file that the caller has read in its present state, or creates a new file.
 func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams) (fileWriteResult, error) {
 	path := call.Paths[0]
 	before, err := d.seen(ctx, call, path)
@@ -67,7 +67,7 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 		if !errors.Is(failed, fault.FileExists) {
 			return result, failed
 		}
-		// Another writer was faster; now the file is to be overwritten.
+		// Another writer created the file meanwhile, so the call overwrites it.
 		before, err = d.seen(ctx, call, path)
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (d Deps) writeFile(ctx context.Context, call *tool.Call, p *fileWriteParams
 	return d.written(call, path, content, d.diffTo(before, content), false), nil
 }
 
-// previewWrite returns the change that writing a file is, "" for a file too large to show one.
+// previewWrite returns the change that the write of a file makes, "" for a file too large for a diff.
 func (d Deps) previewWrite(ctx context.Context, call *tool.Call, p *fileWriteParams) (string, error) {
 	before, err := d.seen(ctx, call, call.Paths[0])
 	if errors.Is(err, fault.FileNotFound) {
@@ -92,7 +92,7 @@ func (d Deps) previewWrite(ctx context.Context, call *tool.Call, p *fileWritePar
 	return d.diffTo(before, before.form.take(p.Content)), nil
 }
 
-// diffTo returns the change from a file to new content, "" for one too large to show.
+// diffTo returns the change from a file to new content, "" for a file too large for a diff.
 func (d Deps) diffTo(before *overwritten, content []byte) string {
 	if !before.whole {
 		return ""
@@ -101,24 +101,23 @@ func (d Deps) diffTo(before *overwritten, content []byte) string {
 	return edit.DiffTexts(before.path.Show, before.text, after, d.Limits.DiffBytes)
 }
 
-// overwritten is a file that is to be overwritten.
+// overwritten is a file to overwrite.
 type overwritten struct {
 	path paths.Path
 	was  change.Version
-	// text is the file's content; whole is false if it is too large for a diff, and cut.
+	// text is the file's content. whole is false if the content is too large for a diff, and cut.
 	text  string
 	whole bool
 	form  form
 }
 
-// form is the stored form of a text: properties that a whole new content cannot express, because
-// its writer never saw them.
+// form is the stored form of a text: properties that new content does not express, because its writer did not see them.
 type form struct {
 	encoding text.Encoding
 	crlf     bool // every line ends in \r\n
 }
 
-// take stores new content in the form. Content with a \r of its own says itself how its lines end.
+// take converts new content to the form. Content with a \r has its own line ends, which are kept.
 func (f form) take(content string) []byte {
 	if f.crlf && !strings.Contains(content, "\r") {
 		content = strings.ReplaceAll(content, "\n", "\r\n")
@@ -129,7 +128,7 @@ func (f form) take(content string) []byte {
 	return text.Encode(content, f.encoding)
 }
 
-// seen returns the file at a path, if its caller has read it as it is now.
+// seen returns the file at a path, if the caller has read it in its present state.
 func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*overwritten, error) {
 	f, info, err := path.OpenFile()
 	if err != nil {
@@ -161,7 +160,7 @@ func (d Deps) seen(ctx context.Context, call *tool.Call, path paths.Path) (*over
 	return o, d.check(call, path, sum.Sum())
 }
 
-// written records that a file has this content now, and answers so.
+// written records the new content of a file, and returns the answer.
 func (d Deps) written(call *tool.Call, path paths.Path, content []byte, diff string, created bool) fileWriteResult {
 	d.saw(call, path, reads.Sum(content))
 	call.Changed = append(call.Changed, path)

@@ -21,8 +21,8 @@ type writeResult struct {
 	Diff         string
 }
 
-// A new file is written with its folders; the answer says so and shows the diff
-// (T-FILE-WRITE-01..03, TN-FILE-4).
+// A new file is written with its folders. The answer names it as created and has the diff (T-FILE-WRITE-01..03,
+// TN-FILE-4).
 func TestWriteANewFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -49,7 +49,7 @@ func TestWriteANewFile(t *testing.T) {
 	}
 }
 
-// A file that was not read is not overwritten, one that was is replaced as a whole (T-FILE-WRITE-04, -05,
+// An unread file is not overwritten; a file that was read is replaced completely (T-FILE-WRITE-04, -05,
 // T-FILE-READ-11).
 func TestWriteNeedsARead(t *testing.T) {
 	t.Parallel()
@@ -79,8 +79,8 @@ func TestWriteNeedsARead(t *testing.T) {
 	}
 }
 
-// Changes by others are kept, for writes and for edits (T-FM-07). Files are not watched: a change
-// is noticed at the next call, and counts as seen when the agent has read it (T-REG-33).
+// Neither a write nor an edit overwrites changes by others (T-FM-07). Files are not watched: a change is noticed at the
+// next call, and the agent must read the file again (T-REG-33).
 func TestWriteKeepsOthersChanges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -96,7 +96,7 @@ func TestWriteKeepsOthersChanges(t *testing.T) {
 	b.ok("edit.text", in{"path": "f", "old_string": "one", "new_string": "two"}, nil)
 }
 
-// A file is read and changed as one by each of its names, and a link stays a link.
+// A file has one read record for all its names, and a link stays a link.
 func TestWriteThroughALink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -118,7 +118,7 @@ func TestWriteThroughALink(t *testing.T) {
 	b.fails(fault.InvalidParams, "file.create", in{"path": "../outside", "content": "x"})
 }
 
-// Irregular files are not written to.
+// Irregular files are not written.
 func TestWriteRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -134,7 +134,7 @@ func TestWriteRefuses(t *testing.T) {
 	b.fails(fault.FileExists, "file.create", in{"path": "pipe", "content": "x"})
 }
 
-// A file that exists is not created again (T-FILE-CREATE-01..03, TN-FILE-9).
+// An existing file is not created again (T-FILE-CREATE-01..03, TN-FILE-9).
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -150,8 +150,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Of many calls that create the same file one succeeds, and the file has its content (T-FM-12 for
-// creation).
+// Of many calls that create the same file exactly one succeeds, and the file has its content (T-FM-12 for creation).
 func TestCreateOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -172,9 +171,9 @@ func TestCreateOnce(t *testing.T) {
 	}
 }
 
-// Files that make tools outside the cage run code are not written by a caged agent, in an otherwise
-// writable folder, and not created there either; the refusal gives the reason. The agent's policy
-// can name the file, and without a cage no file is protected.
+// A caged agent can neither write nor create files that make tools outside the cage run code, even in a writable
+// folder. The refusal has the reason. The agent's policy can grant the file by name, and without a cage no file is
+// protected.
 func TestProtectedInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}}
@@ -222,7 +221,8 @@ func TestProtectedInACage(t *testing.T) {
 	b.ok("file.write", in{"path": ".git/config", "content": "x"}, nil)
 }
 
-// A file that is granted by itself stays that file when it is changed: the box has it, and not its name.
+// A change of a file that the cage grants by itself keeps the file and its inode, because the cage mounts the file
+// itself and not its name.
 func TestGrantedFileStaysItself(t *testing.T) {
 	t.Parallel()
 	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./notes"}, {Mode: "rw", Path: "./src"}}})
@@ -261,8 +261,8 @@ func TestGrantedFileStaysItself(t *testing.T) {
 	}
 }
 
-// A policy that names a missing path, or a link, grants no access: every call with a path says why
-// the policy is invalid.
+// A policy that names a missing path, or a link, grants no access: every call with a path fails with the reason why the
+// policy is invalid.
 func TestPolicyThatCannotBe(t *testing.T) {
 	t.Parallel()
 	b := caged(t, &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./gone"}}})
@@ -283,8 +283,8 @@ func TestPolicyThatCannotBe(t *testing.T) {
 	}
 }
 
-// Writing needs a mount that is writable, the deepest one counts (T-PERM-03, T-ARCH-10, T-RES-11, TN-PERM-2,
-// T-FILE-WRITE-06, T-FILE-CREATE-04, T-EDIT-TEXT-09, T-FM-08).
+// A write needs a writable mount. The deepest mount counts (T-PERM-03, T-ARCH-10, T-RES-11, TN-PERM-2, T-FILE-WRITE-06,
+// T-FILE-CREATE-04, T-EDIT-TEXT-09, T-FM-08).
 func TestWriteInACage(t *testing.T) {
 	t.Parallel()
 	b := caged(t, &dsl.Cage{
@@ -309,8 +309,8 @@ func TestWriteInACage(t *testing.T) {
 	}
 }
 
-// The operator's denied paths win over everything, allowed ones widen the project (T-PATH-01..06, S6.10, S6.11,
-// S6.12, T-BI-03).
+// The operator's denied paths take precedence over all grants; allowed paths extend the project (T-PATH-01..06, S6.10,
+// S6.11, S6.12, T-BI-03).
 func TestOperatorsBoundaries(t *testing.T) {
 	t.Parallel()
 	extra := t.TempDir()
@@ -348,7 +348,7 @@ func TestOperatorsBoundaries(t *testing.T) {
 		Count   int
 		Content string
 	}
-	if b.ok("file.list", in{"path": "."}, &listed); listed.Count != 3 { // innocent, out, sub
+	if b.ok("file.list", in{"path": "."}, &listed); listed.Count != 3 { // innocent, out and sub
 		t.Errorf("a listing shows denied files: %v", listed)
 	}
 	if b.ok("file.read", in{"path": "sub"}, &listed); listed.Content != "" {
@@ -361,8 +361,7 @@ func TestOperatorsBoundaries(t *testing.T) {
 	}
 }
 
-// Denied paths win over an allowed root of everything, by each of their names (T-PATH-03, -04,
-// -05).
+// Denied paths take precedence over the root as an allowed path, by each of their names (T-PATH-03, -04, -05).
 func TestDeniedWinsOverEverythingAllowed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) {
@@ -389,8 +388,8 @@ func TestDeniedWinsOverEverythingAllowed(t *testing.T) {
 	b.ok("list_directory", in{"path": home}, nil)
 }
 
-// The flat names write and edit are the same tools: folders are made, an overwrite needs a read, old_text must
-// occur once (T-T20-WRITE-01, T-T20-EDIT-01, -02).
+// The flat names write and edit are the same tools: they create folders, an overwrite needs a read, and old_text must
+// occur exactly once (T-T20-WRITE-01, T-T20-EDIT-01, -02).
 func TestFlatWriteAndEdit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

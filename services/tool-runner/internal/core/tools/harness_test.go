@@ -36,7 +36,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a catalogue behind a dispatcher, and a project to use it on.
+// bench is a catalogue with a dispatcher, and a project for the calls.
 type bench struct {
 	t         testing.TB
 	root      string
@@ -44,8 +44,8 @@ type bench struct {
 	shell     *sandboxtest.Shell
 	limits    tools.Limits
 	rules     paths.Rules
-	system    []string        // paths that nobody changes unasked
-	changed   change.Observer // told of each file that a tool changes
+	system    []string        // system paths, which need approval
+	changed   change.Observer // receives each file that a tool changes
 	languages language.Servers
 	embed     memories.Embedder
 	catalogue []*tool.Entry
@@ -76,7 +76,7 @@ func limits() tools.Limits {
 	}
 }
 
-// newBench returns a bench with an empty project; adjust changes it before it is put together.
+// newBench returns a bench with an empty project. adjust changes its fields before the dispatcher is created.
 func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -123,14 +123,14 @@ func newBench(t testing.TB, adjust ...func(*bench)) *bench {
 	return b
 }
 
-// caged returns a bench with a caged subagent as its caller.
+// caged returns a bench with a caged subagent as the caller.
 func caged(t testing.TB, policy *dsl.Cage) *bench {
 	b := newBench(t)
 	b.from.Agent, b.from.Cage = "primary.subagents.coder", policy
 	return b
 }
 
-// write puts a file into the project and returns its real path.
+// write writes a file of the project and returns its real path.
 func (b *bench) write(name, content string) string {
 	b.t.Helper()
 	path := filepath.Join(b.root, name)
@@ -156,7 +156,7 @@ func (b *bench) content(name string) string {
 	return string(data)
 }
 
-// in is the parameters of a call.
+// in are the parameters of a call.
 type in map[string]any
 
 // do runs a call and returns its outcome.
@@ -175,7 +175,7 @@ func (b *bench) do(ctx context.Context, name string, params in) (dispatch.Outcom
 	})
 }
 
-// ok runs a call that succeeds and reads its result into out, after holding it against the tool's output schema
+// ok runs a call that must succeed, checks its result against the tool's output schema, and decodes it into out
 // (T-REG-07).
 func (b *bench) ok(name string, params in, out any) dispatch.Outcome {
 	b.t.Helper()
@@ -217,7 +217,7 @@ func (b *bench) entry(name string) *tool.Entry {
 	return b.catalogue[i]
 }
 
-// fails runs a call that fails with code and returns the error.
+// fails runs a call that must fail with code, and returns the error.
 func (b *bench) fails(code fault.Code, name string, params in) *fault.Error {
 	b.t.Helper()
 	o, err := b.do(b.t.Context(), name, params)
@@ -244,7 +244,7 @@ func (b *bench) record(o dispatch.Outcome, event string) map[string]any {
 	return maps.Clone(o.Records[i].Payload)
 }
 
-// link makes a symbolic link in the project.
+// link creates a symbolic link in the project.
 func (b *bench) link(target, name string) {
 	b.t.Helper()
 	if err := os.Symlink(target, filepath.Join(b.root, name)); err != nil {

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// during repeats disturb until work is done.
+// during repeats disturb until work has returned.
 func during(t *testing.T, disturb func() error, work func()) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -41,8 +41,8 @@ func during(t *testing.T, disturb func() error, work func()) {
 	work()
 }
 
-// A folder that becomes a link to the outside between the check and the change makes the change
-// fail; no file outside is read, changed, made or removed (T-PATH-06).
+// If a folder is replaced by a link to the outside between the check and the change, the change fails. No file outside
+// is read, changed, created or removed (T-PATH-06).
 func TestFoldersThatBecomeLinks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -94,8 +94,8 @@ func TestFoldersThatBecomeLinks(t *testing.T) {
 	}
 }
 
-// A file that turns into a pipe, a folder or a device during a call is refused or read in its old
-// state; no call waits for it.
+// A file that becomes a pipe, a folder or a device during a call is refused or read in its old state. No call waits for
+// it.
 func TestFilesThatTurnIntoSomethingElse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -136,8 +136,7 @@ func TestFilesThatTurnIntoSomethingElse(t *testing.T) {
 	}
 }
 
-// Reading a file that is written to all the time ends, and it is edited only in the state that was
-// read.
+// The read of a file that grows all the time ends. The file can be edited only in the state that was read.
 func TestFilesThatChangeWhileRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -166,7 +165,7 @@ func TestFilesThatChangeWhileRead(t *testing.T) {
 				t.Fatalf("%v %v", err, o.Fault)
 			}
 			if o.Fault == nil {
-				return // the edit won the race; later appends go to the replaced file
+				return // the edit came first; later appends go to the replaced file
 			}
 		}
 	})
@@ -176,8 +175,8 @@ func TestFilesThatChangeWhileRead(t *testing.T) {
 	}
 }
 
-// Names with line breaks, quotes and control characters are read, listed, changed and moved like
-// others; names without UTF-8 are listed and do no harm.
+// Names with line breaks, quotes and control characters are read, listed, changed and moved like others. Names that are
+// not UTF-8 are listed and have no bad effect.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -209,9 +208,8 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// Properties that a whole new content cannot express are kept when a file is overwritten: its
-// encoding, its byte order mark, its mode, its other names, and its line ends if all were \r\n
-// (issue 3: they survive every edit).
+// An overwrite keeps the properties that new content does not express: the encoding, the byte order mark, the mode, the
+// other names, and the line ends if all were \r\n (issue 3: they survive every edit).
 func TestWriteKeepsTheFilesForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

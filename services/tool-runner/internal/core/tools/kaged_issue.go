@@ -130,7 +130,7 @@ func kagedIssue(d Deps) *tool.Entry {
 	return e
 }
 
-// looksOrWrites is the effect of a call that only reads, or changes data without an approval.
+// looksOrWrites returns the effect of a call that is read-only, or changes data without approval.
 func looksOrWrites(looks bool) tool.Effect {
 	if looks {
 		return tool.Effect{Category: tool.Read}
@@ -163,7 +163,7 @@ func issueAliases() []tool.Alias {
 	}
 }
 
-// trackerAway says why no call can succeed, nil if one can.
+// trackerAway returns the reason why every call fails, nil if calls can succeed.
 func (d Deps) trackerAway() *fault.Error {
 	if d.Tracker != nil {
 		return nil
@@ -173,7 +173,7 @@ func (d Deps) trackerAway() *fault.Error {
 		With("subsystem", "issue")
 }
 
-// missing returns the error of a call without a required parameter.
+// missing returns the error of a call that lacks a required parameter.
 func (p *issueParams) missing() error {
 	switch {
 	case p.Action != "list" && p.Action != "create" && p.Number == 0:
@@ -192,7 +192,7 @@ func lacking(field, action string) error {
 	return fault.New(fault.InvalidParams, "%s is required for the action %s.", field, action).With("field", field)
 }
 
-// useIssues does one action.
+// useIssues executes one action.
 func (d Deps) useIssues(ctx context.Context, call *tool.Call, p *issueParams) (issueResult, error) {
 	if away := d.trackerAway(); away != nil {
 		return issueResult{}, away
@@ -229,7 +229,7 @@ func issueList(p *issueParams, a tracker.Answer) issueResult {
 	return issueResult{Issues: &rows, Total: &a.Total, Limit: &limit, Offset: &offset}
 }
 
-// issueDetail shows an issue with the last of its updates that fit into limit.
+// issueDetail returns an issue with its latest updates that fit into limit.
 func issueDetail(a tracker.Answer, limit int) (issueResult, error) {
 	i := a.Issue
 	first := len(a.Updates)
@@ -283,7 +283,7 @@ func recordIssue(call *tool.Call, p *issueParams, a tracker.Answer) {
 
 func trackerAt(call *tool.Call) tracker.At { return callerAt(call.From) }
 
-// callDigest stands for a call: the same one repeated has the same.
+// callDigest identifies a call: a repetition of the call has the same digest.
 func callDigest(call *tool.Call) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{
 		call.From.SessionID, call.From.RunID, call.From.InvocationID,
@@ -292,8 +292,8 @@ func callDigest(call *tool.Call) string {
 	return "call-" + hex.EncodeToString(sum[:16])
 }
 
-// trackerFailure sorts out why there is no answer. An issue service that is away is a result: the other tools work
-// without it.
+// trackerFailure returns the error of the call for a failed request. An unavailable issue service becomes a result,
+// because the other tools work without it.
 func trackerFailure(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

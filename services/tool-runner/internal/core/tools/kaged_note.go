@@ -16,7 +16,7 @@ import (
 //go:embed kaged_note.md
 var kagedNoteText string
 
-// maxNote is the longest note in characters.
+// maxNote is the maximum length of a note in characters.
 const maxNote = 1000
 
 type noteParams struct {
@@ -25,12 +25,12 @@ type noteParams struct {
 	Ref  schema.Int `json:"ref,omitempty" min:"1" doc:"For done: the number of the todo."`
 }
 
-// noteResult is filled in by the run, which numbers the lines of the ledger; a call without a run is numbered 0.
+// noteResult is completed by the run, which numbers the notes of the session. The number in a call without a run is 0.
 type noteResult struct {
 	Seq int64 `json:"seq" doc:"The number of the note."`
 }
 
-// kagedNote takes notes. It only checks and records them: the ledger is the session's.
+// kagedNote returns the tool for notes. The tool only checks and records notes; the session stores them.
 func kagedNote(Deps) *tool.Entry {
 	return tool.Define(tool.Spec[noteParams, noteResult]{
 		Name: "kaged.note", Description: kagedNoteText, Category: tool.Read, DefaultRoot: true,

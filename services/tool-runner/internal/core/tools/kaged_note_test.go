@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A note is checked, recorded without secrets, and answered with a number that the run fills in.
+// A note is checked, recorded without secrets, and answered with a number that the run sets.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -98,7 +98,7 @@ func todoAliases() []tool.Alias {
 	}
 }
 
-// missing returns the error of a call without a required parameter.
+// missing returns the error of a call that lacks a required parameter.
 func (p *todoParams) missing() error {
 	switch p.Action {
 	case "set", "add":
@@ -116,7 +116,7 @@ func (p *todoParams) missing() error {
 	return nil
 }
 
-// workTodos does one action.
+// workTodos executes one action.
 func (d Deps) workTodos(ctx context.Context, call *tool.Call, p *todoParams) (todoResult, error) {
 	if away := d.trackerAway(); away != nil {
 		return todoResult{}, away

@@ -20,15 +20,15 @@ var memorySearchText string
 //go:embed memory_get.md
 var memoryGetText string
 
-// MemoryLimits are the bounds of the tools for notes; sizes are bytes.
+// MemoryLimits are the limits of the tools for notes; sizes are in bytes.
 type MemoryLimits struct {
-	// Notes bound the notes themselves.
+	// Notes are the limits of the notes themselves.
 	Notes memories.Limits
-	// SnippetRunes bounds the characters shown of one passage.
+	// SnippetRunes is the maximum number of characters of a snippet.
 	SnippetRunes int
 }
 
-// maxQuestion bounds a question in bytes.
+// maxQuestion is the maximum size of a query in bytes.
 const maxQuestion = 4 << 10
 
 type memorySearchParams struct {
@@ -57,7 +57,7 @@ func memorySearch(d Deps) *tool.Entry {
 	return tool.Define(tool.Spec[memorySearchParams, memorySearchResult]{
 		Name: "memory.search", Description: memorySearchText, Category: tool.Read, DefaultRoot: true, Parallel: true,
 		Requires: []tool.Requirement{tool.SearchPath("path", tool.CallerPath)},
-		// Files that the cage does not grant are left out of the search.
+		// The search leaves out files that the cage does not grant.
 		Needs: func(*memorySearchParams) []tool.Requirement { return []tool.Requirement{tool.SearchPath("path", ".")} },
 		Aliases: []tool.Alias{tool.AliasOf("memory_search", memorySearchText,
 			func(p memorySearchParams) memorySearchParams { return p })},
@@ -71,7 +71,7 @@ func memorySearch(d Deps) *tool.Entry {
 	})
 }
 
-// searchMemory answers a question from the notes that the caller sees.
+// searchMemory answers a query from the notes that the caller may read.
 func (d Deps) searchMemory(ctx context.Context, call *tool.Call, p *memorySearchParams) (memorySearchResult, error) {
 	switch {
 	case strings.TrimSpace(p.Query) == "":

@@ -41,7 +41,7 @@ func (r memoryResult) paths() []string {
 	return list
 }
 
-// remember asks the memory with no bound on scores.
+// remember runs memory.search without a minimum score.
 func (b *bench) remember(query string) memoryResult {
 	b.t.Helper()
 	var r memoryResult
@@ -49,7 +49,7 @@ func (b *bench) remember(query string) memoryResult {
 	return r
 }
 
-// memoryProject is a bench with notes.
+// memoryProject returns a bench with notes.
 func memoryProject(t testing.TB, change ...func(*bench)) *bench {
 	b := newBench(t, change...)
 	for name, content := range map[string]string{
@@ -63,8 +63,9 @@ func memoryProject(t testing.TB, change ...func(*bench)) *bench {
 	return b
 }
 
-// memory.search finds passages of MEMORY.md and the files below memory/, the best first, with path, lines, score and
-// text, at most six, and of at least 0.35; other numbers can be asked for (T-T20-MSRCH-01, T-T20-MSRCH-02).
+// memory.search returns passages of MEMORY.md and of the files below memory/, the best first, with path, lines, score
+// and text. By default it returns at most six, with scores of at least 0.35; parameters change both numbers
+// (T-T20-MSRCH-01, T-T20-MSRCH-02).
 func TestMemorySearch(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -107,8 +108,8 @@ func TestMemorySearch(t *testing.T) {
 	}
 }
 
-// memory.get reads lines of a note as file.read does, and of no other file; lines it has read can
-// be edited (T-T20-MGET-01).
+// memory.get reads lines of a note as file.read does, and reads no other file. A note that it has read can be edited
+// (T-T20-MGET-01).
 func TestMemoryGet(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -147,8 +148,8 @@ func TestMemoryGet(t *testing.T) {
 	}
 }
 
-// Each answer is about the files as they are: new, changed, even to the same size, moved and removed ones (freshness
-// by time and size).
+// Each answer reflects the present files: new, moved and removed files, and changed ones, even with an unchanged size
+// (freshness by time and size).
 func TestMemoryIsFresh(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -173,7 +174,7 @@ func TestMemoryIsFresh(t *testing.T) {
 	}
 }
 
-// A note that was read long after its last change is read again once its time or its size is another.
+// A note that was indexed long after its last change is read again only when its time or its size differs.
 func TestMemoryReadsChangedFilesOnly(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -197,9 +198,8 @@ func TestMemoryReadsChangedFilesOnly(t *testing.T) {
 	}
 }
 
-// Files hidden by a cage or denied by the operator are in no hit and change no score, number or
-// rank: answers equal those of a project without these files, also between calls of callers that
-// see them (T-PERM-FILTER).
+// Files that a cage hides or the operator denies are in no hit and change no score, number or rank. The answers equal
+// those of a project without these files, even between calls of callers that may read them (T-PERM-FILTER).
 func TestMemoryOfACagedCaller(t *testing.T) {
 	t.Parallel()
 	deny := func(b *bench) { b.rules.Denied = []string{"memory/denied", "memory/**/*.key"} }
@@ -245,7 +245,8 @@ func TestMemoryOfACagedCaller(t *testing.T) {
 	}
 }
 
-// Links, pipes, sockets, binary, hidden, huge and unreadable files are no notes, stop no search and lead nowhere.
+// Links, pipes, sockets, and binary, hidden, huge and unreadable files are no notes. They do not stop a search, and
+// links are not followed.
 func TestMemoryInAHostileTree(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -307,8 +308,8 @@ func TestMemoryInAHostileTree(t *testing.T) {
 	}
 }
 
-// A folder that becomes a link to the outside, and a note that becomes a pipe or a device, during a
-// search: no text outside is quoted, no call waits.
+// During a search a folder becomes a link to the outside, and a note becomes a pipe or a device: no text from outside
+// is returned, and no call waits.
 func TestMemoryThatTurnsIntoSomethingElse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -347,13 +348,13 @@ func TestMemoryThatTurnsIntoSomethingElse(t *testing.T) {
 	})
 }
 
-// With an embedder a passage is found by its meaning, though it shares no word with the question; a changed note is
-// embedded anew, each other one once, and without vectors words rank alone.
+// With an embedder, a passage is found by its meaning although it has no word in common with the query. A changed note
+// is embedded again, each other note once. Without vectors the words alone determine the rank.
 func TestMemoryByMeaning(t *testing.T) {
 	t.Parallel()
 	said := &meanings{}
 	b := newBench(t, func(b *bench) { b.embed = said })
-	past := time.Now().Add(-time.Hour) // a file that changed just now is read again
+	past := time.Now().Add(-time.Hour) // a file with a recent change is read again
 	for name, text := range map[string]string{
 		"memory/database.md": "# Database\n\nThe primary is restarted by systemctl.\n",
 		"memory/style.md":    "# Style\n\nErrors are sentences.\n",
@@ -380,7 +381,7 @@ func TestMemoryByMeaning(t *testing.T) {
 	}
 }
 
-// meanings knows of one meaning: to start a database again.
+// meanings is an embedder that knows one meaning: to start a database again.
 type meanings struct {
 	texts atomic.Int32
 	away  atomic.Bool
@@ -402,8 +403,8 @@ func (m *meanings) Embed(_ context.Context, texts []string) (vectors [][]float32
 	return vectors, nil
 }
 
-// Files, their total size, and the kept indexes are bounded; omitted files are counted, and dropped
-// indexes are read again.
+// The number of files, their total size and the number of kept indexes are limited. Omitted files are counted, and
+// dropped indexes are built again.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) {
@@ -429,7 +430,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%q", r.Results[0].Snippet)
 	}
 	other := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./memory"}}}
-	for range 3 { // two views, of which one is kept
+	for range 3 { // two views; one of them stays in memory
 		b.from.Cage = other
 		caged := b.remember("zebra")
 		b.from.Cage = nil
@@ -439,8 +440,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Callers that ask at the same time, with different cages and while notes change, get answers from
-// their own views.
+// Simultaneous callers with different cages get answers from their own views, even while notes change.
 func TestMemoryForManyCallers(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)
@@ -487,8 +487,8 @@ func TestMemoryForManyCallers(t *testing.T) {
 	writer.Wait()
 }
 
-// A cage that grants a part of the project without notes finds no hits; one that grants no part is
-// denied.
+// In a cage that grants a part of the project without notes a search finds no hits; in a cage that grants no part of it
+// a search is denied.
 func TestMemoryOutsideTheCage(t *testing.T) {
 	t.Parallel()
 	b := memoryProject(t)

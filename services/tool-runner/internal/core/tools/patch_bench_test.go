@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The cost of a patch to many places of one long file, and to many files. Each round takes back the one before.
+// The cost of a patch with many hunks for one long file, and of a patch of many files. Each round reverts the previous
+// round.
 func BenchmarkEditPatch(b *testing.B) {
 	for _, c := range []struct {
 		name                string
@@ -48,7 +49,8 @@ func sourceLines(file, lines int) string {
 	return b.String()
 }
 
-// patchHunks changes the end of each line at a multiple of every from one text to another, with three lines of context.
+// patchHunks returns hunks that change the end of every line whose number is a multiple of every, from one text to
+// another, with three lines of context.
 func patchHunks(file, lines, every int, from, to string) string {
 	var b strings.Builder
 	for i := every - 1; i < lines; i += every {

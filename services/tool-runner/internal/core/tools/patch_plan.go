@@ -16,14 +16,13 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// planned is the result of a patch on the files it names: its sections are applied one after the
-// other in memory, so that one can build on another, and only the final result is written to the
-// files.
+// planned is the result of a patch on the files that it names. Its sections are applied one after the other in memory,
+// so that each applies to the result of the earlier ones. Only the final result is written to the files.
 type planned struct {
 	d        Deps
 	call     *tool.Call
 	sections []patch.Section
-	files    []*planFile // in the order in which they are named first
+	files    []*planFile // in the order of their first mention
 	byPath   map[string]*planFile
 	results  []patchedFile
 	failures []patchFailure
@@ -32,23 +31,23 @@ type planned struct {
 	changes  []change.Change
 }
 
-// planFile is one place.
+// planFile is the file at one path.
 type planFile struct {
 	path paths.Path
-	// was and hash are those of the file on the disk; exists says whether there is one.
+	// was and hash are those of the file on disk. exists is true if there is one.
 	exists bool
 	was    change.Version
 	hash   reads.Hash
 	now    *planContent // nil for no file
 }
 
-// planContent is the content of a place after the sections so far: the file that was at from, and
-// data if it was read.
+// planContent is the content of a path after the sections applied until now: the file that was at from, with the
+// content data if it was read.
 type planContent struct {
 	from *planFile // nil for a new file
-	data []byte    // nil for what from holds on the disk
-	// changed marks that data differs from the content of from, which is settled after all
-	// sections; hash is then the hash of data.
+	data []byte    // nil for the content of from on disk
+	// changed is true if data differs from the content of from, which is determined after all sections; hash is then the
+	// hash of data.
 	changed bool
 	hash    reads.Hash
 }
@@ -58,8 +57,7 @@ type patchFailure struct {
 	patch.Failure
 }
 
-// planPatch computes the result of a patch. Hunks that do not fit are gathered; any other error
-// ends it at once.
+// planPatch computes the result of a patch. It collects hunks that do not fit; any other error ends it at once.
 func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams) (*planned, error) {
 	parsed, err := d.parse(p)
 	if err != nil {
@@ -90,7 +88,7 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 		return nil, w.refuse(nil)
 	}
 	for _, f := range w.files {
-		// Content moved to a taken place has to be written there.
+		// Content moved to an occupied path has to be written there.
 		if f.now != nil && f.now.data == nil && f.now.from != f && (f.exists || f.now.from.now != nil) {
 			return nil, tooLarge(f.now.from.path, int64(d.Limits.EditFile))
 		}
@@ -101,7 +99,7 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 	return w, nil
 }
 
-// file returns the place a path names.
+// file returns the planFile of a path.
 func (w *planned) file(path paths.Path) *planFile {
 	abs := path.Abs()
 	if f := w.byPath[abs]; f != nil {
@@ -116,7 +114,7 @@ func (w *planned) file(path paths.Path) *planFile {
 	return f
 }
 
-// apply does one section.
+// apply applies one section.
 func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFile) error {
 	if s.Op == patch.Add {
 		if file.now != nil {
@@ -150,7 +148,7 @@ func (w *planned) apply(ctx context.Context, s *patch.Section, file, to *planFil
 	return w.update(ctx, s, file, to)
 }
 
-// look makes sure that the caller has seen a file as it is on the disk.
+// look checks that the caller has read a file in its present state on disk.
 func (w *planned) look(ctx context.Context, file *planFile) error {
 	from := file.now.from
 	if from == nil || from.was != (change.Version{}) {
@@ -159,7 +157,7 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 	data, was, err := w.d.load(ctx, from.path)
 	switch {
 	case errors.Is(err, fault.FileTooLarge):
-		// The head is enough to tell the kind of file: it may be moved or deleted.
+		// The head is enough to determine the kind of file, and the file may be moved or deleted.
 		if from.was, from.hash, err = w.d.sum(ctx, from.path); err != nil {
 			return err
 		}
@@ -229,7 +227,7 @@ func (w *planned) done(r patchedFile) {
 	w.diffs += len(r.Diff)
 }
 
-// room returns how long the next diff may be.
+// room returns the maximum length of the next diff.
 func (w *planned) room() int { return max(0, w.d.Limits.DiffBytes-w.diffs) }
 
 // settle derives the file operations from the final contents.
@@ -265,9 +263,9 @@ func (w *planned) settle() {
 		case !f.exists && f.now == nil:
 			continue
 		case !f.exists && f.now.from != nil && f.now.from.now == nil:
-			continue // it is moved here
+			continue // the file is moved to this path
 		case f.now.from != nil && f.now.from != f:
-			// It comes from a place that another file takes, or takes one that a file has left or is deleted at.
+			// The content comes from a path that another file takes, or goes to a path that a file leaves or is deleted from.
 			c.Like = &f.now.from.path
 		}
 		w.changes = append(w.changes, c)
@@ -315,7 +313,7 @@ func (f patchFailure) details() map[string]any {
 	return details
 }
 
-// lineCount returns how many lines a text has.
+// lineCount returns the number of lines of a text.
 func lineCount(content string) int {
 	n := bytes.Count([]byte(content), []byte{'\n'})
 	if content != "" && content[len(content)-1] != '\n' {

@@ -18,10 +18,12 @@ import (
 //go:embed project_skill.md
 var projectSkillText string
 
-// skillFolders hold the skills of a project, the first one that has a skill wins.
+// skillFolders are the folders with the skills of a project. If several have a skill of one name, the first folder
+// counts.
 var skillFolders = []string{".kaged/skills", ".agents/skills", ".claude/skills"}
 
-// The bounds of skills: of one file in bytes, of the listed ones, of a name and of a description in bytes.
+// The limits of skills: the size of one file in bytes, the number of listed skills, and the size of a name and of a
+// description in bytes.
 const (
 	maxSkill       = 256 << 10
 	maxSkills      = 200
@@ -85,7 +87,7 @@ func (d Deps) useSkills(ctx context.Context, call *tool.Call, p *skillParams) (s
 			}
 			content, at, err := readSkill(call, folder, name)
 			if err != nil {
-				continue // a folder without a skill that the caller may read
+				continue // the folder has no skill that the caller may read
 			}
 			seen[name] = true
 			rows = append(rows, skillRow{name, described(content), at.Show})
@@ -99,7 +101,7 @@ func noSkill(name string) error {
 	return fault.New(fault.FileNotFound, "The project has no skill %q; list names them.", name).With("name", name)
 }
 
-// skillName reports whether a name can be that of a skill's folder.
+// skillName reports whether a name is valid for a skill's folder.
 func skillName(name string) bool {
 	return len(name) <= maxSkillName && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\\\x00")
 }
@@ -130,8 +132,8 @@ func skillsIn(call *tool.Call, folder string) (names []string) {
 	return names
 }
 
-// readSkill returns the text of a skill. It fails with file_not_found for one that is not there or that the caller may
-// not read.
+// readSkill returns the text of a skill. It fails with file_not_found for a missing skill, and for a skill that the
+// caller may not read.
 func readSkill(call *tool.Call, folder, name string) (string, paths.Path, error) {
 	at, err := call.Space.Resolve("path", path.Join(folder, name, "SKILL.md"))
 	if err != nil {
@@ -155,7 +157,7 @@ func readSkill(call *tool.Call, folder, name string) (string, paths.Path, error)
 	return strings.ToValidUTF8(string(data), "\uFFFD"), at, nil
 }
 
-// described returns the description in the front matter of a skill, or else its first line.
+// described returns the description in the front matter of a skill, or else the skill's first line.
 func described(content string) string {
 	first := ""
 	for line := range strings.Lines(content) {

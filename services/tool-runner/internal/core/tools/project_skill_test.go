@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Skills are listed by name with their descriptions and read whole; of two with one name the one of the first folder
-// counts, and a name cannot leave the folders.
+// Skills are listed by name with their descriptions, and read completely. Of two skills of one name, the skill in the
+// first folder counts. A name cannot leave the folders.
 func TestSkills(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -7,9 +7,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// The reading calls of shell.process are told from the others by their parameters, under both of
-// its names. They change no state and need no approval. Waiting calls are told from the others,
-// too.
+// The read-only calls of shell.process are determined by their parameters, under both of its names. They change no
+// state and need no approval. Waiting calls are determined in the same way.
 func TestReadWhen(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -21,7 +20,7 @@ func TestReadWhen(t *testing.T) {
 		{"shell.process", `{"action":"list"}`, true},
 		{"shell.process", `{"action":"status","process_id":"x"}`, true},
 		{"shell.process", `{"action":"poll","process_id":"x","offset":0}`, true},
-		{"shell.process", `{"action":"poll","process_id":"x"}`, false}, // it takes what is new
+		{"shell.process", `{"action":"poll","process_id":"x"}`, false}, // it consumes the new output
 		{"shell.process", `{"action":"input","process_id":"x","input":"y"}`, false},
 		{"shell.process", `{"action":"signal","process_id":"x","signal":"INT"}`, false},
 		{"shell.process", `{"action":"kill","process_id":"x"}`, false},

@@ -21,7 +21,7 @@ func (d Deps) apply(call *tool.Call, changes ...change.Change) error {
 	return d.applyKept(call, changes...)
 }
 
-// applyKept makes changes of a call after it has kept the files' content.
+// applyKept stores the present content of the files and then makes the changes of a call.
 func (d Deps) applyKept(call *tool.Call, changes ...change.Change) error {
 	for _, c := range changes {
 		d.Images.Keep(call.From, c.At)
@@ -32,8 +32,8 @@ func (d Deps) applyKept(call *tool.Call, changes ...change.Change) error {
 	return d.Files.Apply(changes...)
 }
 
-// unredacted fails with redacted_text if changes would put a marker into a file, in place of a secret that the model
-// was not shown. Markers that the files hold already may stay, and move.
+// unredacted fails with redacted_text if changes would write a marker into a file. A marker replaces a secret that the
+// model was not shown. Markers already in the files may stay, and move.
 func (d Deps) unredacted(changes ...change.Change) error {
 	written := map[string]int{}
 	for _, c := range changes {
@@ -52,14 +52,14 @@ func (d Deps) unredacted(changes ...change.Change) error {
 	return nil
 }
 
-// countIn takes the markers of a file that is there from the counts.
+// countIn subtracts the markers of an existing file from the counts.
 func (d Deps) countIn(counts map[string]int, path *paths.Path) {
 	if path == nil {
 		return
 	}
 	f, _, err := path.OpenFile()
 	if err != nil {
-		return // There is none.
+		return // The file is missing.
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, d.Limits.ReadFile))
@@ -77,7 +77,7 @@ func count(counts map[string]int, data []byte, each int) {
 	}
 }
 
-// unfound explains why a text that a model names is not in a file, if that is because it holds a marker.
+// unfound replaces the error for a text that a model names and that is not in a file, if the text holds a marker.
 func unfound(err error, text string) error {
 	switch fault.CodeOf(err) {
 	case fault.OldStringNotFound, fault.HunkNotFound:

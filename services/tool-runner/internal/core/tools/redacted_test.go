@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A marker in the place of a secret is not written into a file, by any tool, and not searched for:
-// the agent is told its meaning. The text around the secret can be changed.
+// No tool writes a marker in the place of a secret into a file, or searches for it; the error explains the marker to
+// the agent. The text around the secret can be changed.
 func TestMarkersAreNotWritten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -41,7 +41,7 @@ func TestMarkersAreNotWritten(t *testing.T) {
 	b.ok("edit.text", in{"path": "app.conf", "old_string": "port = 3000", "new_string": "port = 4000"}, nil)
 }
 
-// A file that speaks of markers can be edited and moved: no more of them come into being.
+// A file that contains markers as text can be edited and moved, as long as their number does not grow.
 func TestMarkersOfAFileStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

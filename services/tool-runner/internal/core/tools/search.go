@@ -16,17 +16,18 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// SearchLimits are the bounds of the searches; sizes are bytes.
+// SearchLimits are the limits of the searches; sizes are in bytes.
 type SearchLimits struct {
-	// Workers is how many goroutines one search has.
+	// Workers is the number of goroutines of one search.
 	Workers int
-	// Timeout ends a search; the answer holds the matches found until then.
+	// Timeout ends a search; the answer has the matches found until then.
 	Timeout time.Duration
-	// OutputBytes bounds the answer of search.grep, LineRunes the characters shown of one line.
+	// OutputBytes is the maximum size of the answer of search.grep, LineRunes the maximum number of characters of a shown
+	// line.
 	OutputBytes, LineRunes int
-	// GlobFiles bounds the answer of search.glob.
+	// GlobFiles is the maximum number of files in the answer of search.glob.
 	GlobFiles int
-	// HideOutside drops matches of search.grep outside the caller's cage, instead of marking them.
+	// HideOutside leaves out matches of search.grep outside the caller's cage, instead of marking them.
 	HideOutside bool
 }
 
@@ -37,7 +38,8 @@ func (d Deps) walkOptions(call *tool.Call, start paths.Path, want func(paths.Pat
 		top = start.Abs()
 	}
 	user := ignore.LoadUser(d.LookupEnv)
-	// An agent can write its repository's configuration, but cannot have files read with it that it may not read itself.
+	// An agent can write its repository's configuration, but the configuration must not make kaged read a file that the
+	// agent may not read itself.
 	user.MayRead = func(real string) bool {
 		_, err := call.Space.Resolve("core.excludesFile", real)
 		return err == nil && call.Access.Allows(real, false)
@@ -47,12 +49,12 @@ func (d Deps) walkOptions(call *tool.Call, start paths.Path, want func(paths.Pat
 	}
 }
 
-// ranOut reports whether a search ended because its time was up, which is an answer and not a failure.
+// ranOut reports whether a search ended because its time was over, which is an answer and not a failure.
 func ranOut(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }
 
-// below returns a path relative to the folder a search began in.
+// below returns a path relative to the folder of a search.
 func below(start, path paths.Path, name string) string {
 	rel := strings.TrimPrefix(strings.TrimPrefix(path.Rel, start.Rel), "/")
 	switch {
@@ -64,7 +66,7 @@ func below(start, path paths.Path, name string) string {
 	return rel + "/" + name
 }
 
-// includes returns a filter for file names by glob, nil for an empty glob. A glob without a slash is about the name
+// includes returns a filter for file names by glob, nil for an empty glob. A glob without a slash matches the name
 // alone.
 func includes(field, glob string, start paths.Path) (func(paths.Path, string) bool, error) {
 	if glob == "" {
@@ -82,7 +84,8 @@ func includes(field, glob string, start paths.Path) (func(paths.Path, string) bo
 	}, nil
 }
 
-// maxGlob bounds a glob's length in bytes, maxChoices the ways its braces can be read: each is tried for each name.
+// maxGlob is the maximum length of a glob in bytes, maxChoices the maximum number of patterns that its braces expand
+// to. Each pattern is tried for each name.
 const (
 	maxGlob    = 1000
 	maxChoices = 1000
@@ -103,7 +106,7 @@ func checkGlob(field, glob string) error {
 	return nil
 }
 
-// choices returns in how many ways the braces of a glob can be read, or any number above maxChoices.
+// choices returns the number of patterns that the braces of a glob expand to, or any number above maxChoices.
 func choices(glob string) int {
 	total, open := 1, []int{}
 	for _, c := range glob {
@@ -122,7 +125,7 @@ func choices(glob string) int {
 	return total
 }
 
-// notFolder refuses a search that must begin in a folder.
+// notFolder returns the error of a search of a path that is no folder.
 func notFolder(path paths.Path) error {
 	if !path.Exists {
 		return fault.New(fault.FileNotFound, "There is no folder at %s.", path.Show).With("path", path.Show)
@@ -130,7 +133,7 @@ func notFolder(path paths.Path) error {
 	return fault.New(fault.InvalidParams, "%s is not a folder.", path.Show).With("field", "path").With("path", path.Show)
 }
 
-// notThere tells a path that does not exist.
+// notThere returns the error of a missing path.
 func notThere(path paths.Path) error {
 	return path.Failure("searched", os.ErrNotExist)
 }

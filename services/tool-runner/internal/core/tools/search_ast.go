@@ -29,7 +29,7 @@ type searchAstResult struct {
 	Count     int        `json:"count" doc:"How many matches there are, shown or not."`
 	Truncated bool       `json:"truncated"`
 	Hint      string     `json:"hint,omitempty"`
-	// Unsearched files must not read like files without a match.
+	// An unsearched file must not look like a file without a match.
 	FilesSkipped int `json:"files_skipped,omitempty" doc:"How many files of the language were not searched: too large, no UTF-8 text, or not to be read."`
 }
 
@@ -73,7 +73,7 @@ func searchAst(d Deps) *tool.Entry {
 	})
 }
 
-// places are the paths that are searched.
+// places returns the paths to search.
 func (p *searchAstParams) places() []string {
 	if len(p.Paths) == 0 {
 		return []string{"."}
@@ -149,7 +149,7 @@ func hint(p *astgrep.Pattern) string {
 	return text
 }
 
-// file searches one file and keeps its matches as far as they may be shown.
+// file searches one file and keeps those of its matches that can be shown.
 func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 	outside := !s.call.Access.Allows(file.Abs(), false)
 	if outside && s.deps.Limits.Search.HideOutside || !s.pattern.Possible(text) || !s.first(file) {
@@ -191,7 +191,7 @@ func (s *codeSearch) skip(file paths.Path) {
 	}
 }
 
-// size is how many bytes a match takes in the answer, its comma included, or a few more.
+// size returns the number of bytes of a match in the answer with its comma, or slightly more.
 func (m *astMatch) size() int {
 	const names = 160
 	n := names + quoted(m.File)
@@ -210,7 +210,7 @@ func (m *astMatch) size() int {
 	return n
 }
 
-// first reports whether a file is unsearched so far; always true for a search of one path.
+// first reports whether a file is not yet searched. It is always true for a search of one path.
 func (s *codeSearch) first(file paths.Path) bool {
 	if len(s.call.Paths) == 1 {
 		return true
@@ -222,7 +222,7 @@ func (s *codeSearch) first(file paths.Path) bool {
 	return !seen
 }
 
-// entry renders a match. Of one outside the cage only the place is told.
+// entry returns a match in the form for the answer. For a match outside the cage the answer has only the position.
 func (s *codeSearch) entry(file paths.Path, tree *syntax.Tree, at *lines, m astgrep.Match, outside bool) astMatch {
 	start, end := tree.Span(m.Node, 1)
 	from := at.locate(start)

@@ -39,7 +39,7 @@ type astResult struct {
 	Skipped   int `json:"files_skipped"`
 }
 
-// flat shows each match as file:line:content and its variables.
+// flat returns each match as file:line:content with its variables.
 func (r astResult) flat() []string {
 	var list []string
 	for _, m := range r.Matches {
@@ -70,9 +70,8 @@ func codeProject(t testing.TB, change ...func(*bench)) *bench {
 	return b
 }
 
-// A pattern finds code of its shape, in files of its language that git does not ignore, and reports
-// the values of its variables and exact positions (T-SEARCH-AST-01, -03, -04, -05, -07,
-// TN-SEARCH-5).
+// A pattern finds code of its form in the files of its language that git does not ignore. It reports the values of its
+// variables and exact positions (T-SEARCH-AST-01, -03, -04, -05, -07, TN-SEARCH-5).
 func TestSearchAst(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t)
@@ -130,7 +129,7 @@ func TestSearchAst(t *testing.T) {
 	}
 }
 
-// Every language finds its own (T-SEARCH-AST-02).
+// A pattern finds code in each language (T-SEARCH-AST-02).
 func TestSearchAstInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	cases := map[string][3]string{ // file, source, pattern
@@ -166,7 +165,7 @@ func TestSearchAstInEveryLanguage(t *testing.T) {
 	}
 }
 
-// Incomplete patterns are refused with a complete one as advice (T-SEARCH-AST-06, T-FM-11).
+// An incomplete pattern is refused with a complete one as a suggestion (T-SEARCH-AST-06, T-FM-11).
 func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t)
@@ -190,8 +189,8 @@ func TestSearchAstRefusesIncompletePatterns(t *testing.T) {
 	b.fails(fault.FileNotFound, "search.ast", in{"pattern": "x", "lang": "go", "paths": []string{"nope"}})
 }
 
-// Matches outside the cage are named and not quoted; a search wholly outside is denied
-// (T-SEARCH-AST-08, T-AVAIL-04, T-PERM-FILTER-01).
+// For matches outside the cage the answer has the position without the text. A search of a path outside the cage is
+// denied (T-SEARCH-AST-08, T-AVAIL-04, T-PERM-FILTER-01).
 func TestSearchAstInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src/deep"}}}
@@ -219,8 +218,8 @@ func TestSearchAstInACage(t *testing.T) {
 	}
 }
 
-// Matches that do not fit into the answer are left out and counted; no kind of file in a tree stops
-// a search.
+// Matches that do not fit into the answer are left out and counted. A search of a tree with files of every kind
+// succeeds.
 func TestSearchAstLimits(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t, func(b *bench) {
@@ -250,7 +249,7 @@ func TestSearchAstLimits(t *testing.T) {
 	}
 }
 
-// After its time is up, a search answers with the matches so far.
+// When its time is over, a search returns the matches found until then.
 func TestSearchAstOutOfTime(t *testing.T) {
 	t.Parallel()
 	b := codeProject(t, func(b *bench) { b.limits.Search.Timeout = time.Nanosecond })
@@ -260,8 +259,8 @@ func TestSearchAstOutOfTime(t *testing.T) {
 	}
 }
 
-// A file that could not be searched is counted once, and so does not pass for one without a match;
-// one outside a cage is not reported where the operator hides such files.
+// A file that could not be searched is counted once, so that it does not look like a file without a match. If the
+// operator hides matches outside a cage, such a file outside the cage is not reported.
 func TestSearchAstTellsWhatItLeftOut(t *testing.T) {
 	t.Parallel()
 	for _, hide := range []bool{false, true} {

@@ -51,7 +51,7 @@ func searchGlob(d Deps) *tool.Entry {
 	})
 }
 
-// glob finds files by name below a folder. Files outside the caller's cage are left out.
+// glob finds files by name below a folder. It leaves out files outside the caller's cage.
 func (d Deps) glob(ctx context.Context, call *tool.Call, p *searchGlobParams) (searchGlobResult, error) {
 	start := call.Paths[0]
 	if !start.Exists || !start.Mode.IsDir() {
@@ -77,7 +77,7 @@ func (d Deps) glob(ctx context.Context, call *tool.Call, p *searchGlobParams) (s
 	return found.result(late), nil
 }
 
-// globBelow returns a pattern as it is matched against paths below the folder that is searched.
+// globBelow returns a pattern in the form that matches paths relative to the searched folder.
 func globBelow(pattern string) (string, error) {
 	pattern = strings.TrimPrefix(pattern, "./")
 	switch {
@@ -92,22 +92,22 @@ func globBelow(pattern string) (string, error) {
 	return pattern, checkGlob("pattern", pattern)
 }
 
-// aged is a file and when it was changed.
+// aged is a file with its modification time.
 type aged struct {
 	show    string
 	changed int64
 }
 
-// order puts the newest first, files of one time in the order of their paths.
+// order compares files: the newest first, files with the same time in the order of their paths.
 func (a aged) order(b aged) int {
 	return cmp.Or(cmp.Compare(b.changed, a.changed), strings.Compare(a.show, b.show))
 }
 
-// newest keeps the files that were changed last.
+// newest keeps the most recently changed files.
 type newest struct {
 	limit int
 
-	mu      sync.Mutex // guards what is below
+	mu      sync.Mutex // guards the fields below
 	files   oldestFirst
 	dropped bool
 }
@@ -116,7 +116,7 @@ func (n *newest) visit(_ context.Context, folder *walk.Folder, names []string) {
 	for _, name := range names {
 		info, err := folder.Stat(name)
 		if err != nil {
-			continue // it is gone
+			continue // the file was removed meanwhile
 		}
 		if n.wants(info.ModTime) {
 			n.add(aged{strings.ToValidUTF8(folder.Path.Join(name).Show, "\uFFFD"), info.ModTime})
@@ -124,8 +124,8 @@ func (n *newest) visit(_ context.Context, folder *walk.Folder, names []string) {
 	}
 }
 
-// wants reports whether a file of that age may be among the newest; of most files in a large tree no path has to be
-// made.
+// wants reports whether a file with this time may be among the newest. For most files in a large tree no path has to be
+// built.
 func (n *newest) wants(changed int64) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +158,7 @@ func (n *newest) result(late bool) searchGlobResult {
 	return r
 }
 
-// oldestFirst is a heap with the last in order on top.
+// oldestFirst is a heap with the last file of the order on top.
 type oldestFirst []aged
 
 func (h oldestFirst) Len() int           { return len(h) }

@@ -136,8 +136,8 @@ func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
 	})
 }
 
-// scan searches one file and keeps its matches as far as they may be shown. Most files have no
-// match; the path of one is only built when it is needed.
+// scan searches one file and keeps those of its matches that can be shown. Most files have no match, so the path of a
+// file is built only when it is needed.
 func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
 	var found fileMatches[grepMatch]
 	outside, content := false, g.mode == modeContent
@@ -149,7 +149,7 @@ func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
 			return
 		}
 	}
-	// A file that cannot be read to its end has matched as far as it was.
+	// The matches found before a read error are kept.
 	_ = g.pattern.Scan(ctx, r, func(line int, text []byte, at int) bool {
 		if found.count++; found.count == 1 {
 			if !caged {

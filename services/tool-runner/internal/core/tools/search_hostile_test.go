@@ -18,7 +18,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Links, pipes, sockets, devices, unreadable and odd names stop no search and lead nowhere.
+// A search succeeds in a tree with links, pipes, sockets, devices, unreadable files and unusual names, and follows no
+// link.
 func TestSearchInAHostileTree(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
@@ -43,7 +44,7 @@ func TestSearchInAHostileTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	// Only root may make a device; reading from the terminal's would block.
+	// Only root may create a device. A read from this one, the terminal, would block.
 	if err := unix.Mknod(filepath.Join(b.root, "device"), unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil &&
 		os.Getuid() == 0 {
 		t.Logf("no device was made: %v", err)
@@ -62,7 +63,7 @@ func TestSearchInAHostileTree(t *testing.T) {
 	var r grepResult
 	b.ok("search.grep", in{"pattern": "root:|TODO odd"}, &r)
 	got := files(r)
-	if os.Getuid() == 0 { // who may read everything
+	if os.Getuid() == 0 { // root may read everything
 		got = slices.DeleteFunc(got, func(f string) bool { return f == "./closed/x" || f == "./secret" })
 	}
 	if want := []string{"./new\nline", "./\uFFFD\uFFFD"}; !slices.Equal(got, want) {
@@ -83,7 +84,7 @@ func TestSearchInAHostileTree(t *testing.T) {
 	}
 }
 
-// A tree deeper than a path can name is searched as far as one can, and no further.
+// A tree deeper than the maximum path length is searched as far as paths allow.
 func TestSearchInADeepTree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -114,7 +115,7 @@ func TestSearchInADeepTree(t *testing.T) {
 	unix.Close(at)
 	var r grepResult
 	b.ok("search.grep", in{"pattern": "needle"}, &r)
-	// 4096 bytes of path hold 40 such folders.
+	// A path of 4096 bytes has at most 40 such folders.
 	if len(r.Matches) < 38 || len(r.Matches) > 41 {
 		t.Errorf("%d files were found", len(r.Matches))
 	}
@@ -124,7 +125,8 @@ func TestSearchInADeepTree(t *testing.T) {
 	}
 }
 
-// Files that grow, shrink, vanish and change places while they are searched cost their own matches at most.
+// If files grow, shrink, disappear and change places during a search, the search misses at most the matches in those
+// files.
 func TestSearchWhileFilesChange(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -169,14 +171,14 @@ func TestSearchWhileFilesChange(t *testing.T) {
 	<-ended
 }
 
-// A search with far too many matches keeps only those that can be part of its answer.
+// A search with far too many matches keeps in memory only those that can be part of its answer.
 func TestSearchKeepsLittle(t *testing.T) {
 	b := newBench(t)
 	line := strings.Repeat("wide ", 200) + "needle\n"
 	for i := range 100 {
-		b.write(fmt.Sprintf("d%d/%03d", i%10, i), strings.Repeat(line, 500)) // 50 MB in all
+		b.write(fmt.Sprintf("d%d/%03d", i%10, i), strings.Repeat(line, 500)) // 50 MB in total
 	}
-	b.ok("search.grep", in{"pattern": "needle", "output_mode": "content"}, nil) // what is kept for the next search
+	b.ok("search.grep", in{"pattern": "needle", "output_mode": "content"}, nil) // fills the caches that later searches use
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -191,13 +193,13 @@ func TestSearchKeepsLittle(t *testing.T) {
 	}
 }
 
-// A search out of time in the middle answers soon with the matches so far (T-SEARCH-GREP-06,
-// T-FM-09, P3).
+// A search that runs out of time inside a file soon returns the matches found until then (T-SEARCH-GREP-06, T-FM-09,
+// P3).
 func TestSearchTimesOutInTheMiddle(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.limits.Search.Timeout, b.limits.Search.Workers = 300*time.Millisecond, 1 })
 	b.write("a", "aab needle\n")
-	// An expression with ever new states, on a text that would take it minutes.
+	// An expression with ever more states, on a text for which it would need minutes.
 	b.write("z/noise", string(noise(20_000_000)))
 	var r grepResult
 	b.ok("search.grep", in{"pattern": `needle|(?:[ab]*a[ab]{450}){2}c`, "output_mode": "content"}, &r)
@@ -206,7 +208,7 @@ func TestSearchTimesOutInTheMiddle(t *testing.T) {
 	}
 }
 
-// noise is n times a or b in lines, without a pattern.
+// noise returns n random letters a and b in lines, without a repeating pattern.
 func noise(n int) []byte {
 	text, state := make([]byte, n), uint32(1)
 	for i := range text {

@@ -11,22 +11,22 @@ import (
 	"kaged.dev/pkg/workspace/text"
 )
 
-// fileMatches are the matches in one file: entries of a search's answer.
+// fileMatches are the matches in one file, in the form of entries of a search's answer.
 type fileMatches[T any] struct {
 	file    string
 	entries []T
-	sizes   []int // of each entry as JSON
+	sizes   []int // the size of each entry as JSON
 	bytes   int
-	count   int  // all matches, kept or not
-	cut     bool // not all matches have an entry
+	count   int  // the number of all matches, kept or not
+	cut     bool // some matches have no entry
 }
 
-// add adds an entry that takes so many bytes in the answer.
+// add adds an entry with the given size in the answer.
 func (f *fileMatches[T]) add(m T, size int) {
 	f.entries, f.sizes, f.bytes = append(f.entries, m), append(f.sizes, size), f.bytes+size
 }
 
-// size is how many bytes an entry takes in the answer, its comma included.
+// size returns the number of bytes of an entry in the answer with its comma.
 func (m *grepMatch) size() int {
 	n := len(`{"file":},`) + quoted(m.File)
 	if m.Line > 0 {
@@ -52,7 +52,7 @@ func digits(n int) int {
 	return d
 }
 
-// quoted is how many bytes a text takes as JSON, or a few more.
+// quoted returns the number of bytes of a text as JSON, or slightly more.
 func quoted(s string) int {
 	const escaped = len(`\u0000`)
 	if !utf8.ValidString(s) {
@@ -63,20 +63,20 @@ func quoted(s string) int {
 		switch c := s[i]; {
 		case c == '"', c == '\\':
 			n++
-		case c < ' ', c == 0xE2: // a control, perhaps U+2028
+		case c < ' ', c == 0xE2: // a control character, or possibly U+2028
 			n += escaped - 1
 		}
 	}
 	return n
 }
 
-// matches collects the results of a parallel search, and keeps only those that can still be part of
-// the answer: of the files in the order of their paths, as many as fit. So its memory is bounded
-// and the answer does not depend on the order of the search.
+// matches collects the results of a parallel search. It keeps only those that can still be part of the answer: of the
+// files in the order of their paths, as many as fit. So its memory is limited, and the answer does not depend on the
+// order of the search.
 type matches[T any] struct {
-	limit, head int // bytes and entries of the answer; 0 entries is no bound
+	limit, head int // the maximum number of bytes and entries of the answer; 0 entries means unlimited
 
-	mu      sync.Mutex // guards what is below
+	mu      sync.Mutex // guards the fields below
 	files   byPath[T]
 	bytes   int
 	entries int
@@ -91,15 +91,15 @@ func newMatches[T any](limit, head int) *matches[T] {
 	return &matches[T]{limit: limit - overhead, head: head}
 }
 
-// wants reports whether the matches of a file may still be part of the answer. Of others only the
-// number counts, which saves most of the work of a search with far too many matches.
+// wants reports whether the matches of a file may still be part of the answer. Other matches are only counted, which
+// saves most of the work of a search with far too many matches.
 func (m *matches[T]) wants(file string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.dropped || len(m.files) > 0 && file < m.files[0].file
 }
 
-// add takes the matches of one file.
+// add adds the matches of one file.
 func (m *matches[T]) add(f fileMatches[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *matches[T]) add(f fileMatches[T]) {
 	heap.Push(&m.files, f)
 	m.bytes += f.bytes
 	m.entries += len(f.entries)
-	// The last file goes when those before it fill the answer without it.
+	// The last file is dropped if the files before it fill the answer.
 	for {
 		last := m.files[0]
 		if m.bytes-last.bytes < m.limit && (m.head == 0 || m.entries-len(last.entries) < m.head) {
@@ -124,8 +124,7 @@ func (m *matches[T]) add(f fileMatches[T]) {
 	}
 }
 
-// result returns the entries of the answer and whether they are not all; late says that the search did not come to
-// its end.
+// result returns the entries of the answer, and whether some are missing. late is true if the search did not finish.
 func (m *matches[T]) result(late bool) (list []T, truncated bool) {
 	slices.SortFunc(m.files, func(a, b fileMatches[T]) int { return strings.Compare(a.file, b.file) })
 	list = []T{}
@@ -157,13 +156,14 @@ func (h *byPath[T]) Pop() any {
 	return last
 }
 
-// lead is how much of a long line is shown before its match.
+// lead is the number of bytes of a long line that are shown before its match.
 const lead = 200
 
-// excerpt returns a matching line as it is shown: whole, or around the match if it is long.
+// excerpt returns a matching line in the form for the answer: complete, or the part around the match if the line is
+// long.
 func (g *grep) excerpt(line []byte, at int) string {
 	limit := g.limits.LineRunes
-	// The line's memory is reused after the scan goes on, so kept text is copied.
+	// The scan reuses the line's memory, so kept text is copied.
 	if len(line) <= limit {
 		return strings.ToValidUTF8(string(line), "\uFFFD")
 	}

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// The estimated size of an entry in the answer is never below its real size, and hardly above
+// The estimated size of an entry in the answer is never less than its real size, and only slightly more
 // (T-SEARCH-GREP-07).
 func TestSizeOfAnEntry(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// gitFiles lists the files of the project git does not ignore, as results name them.
+// gitFiles returns the files of the project that git does not ignore, with the names that results use.
 func (b *bench) gitFiles() []string {
 	b.t.Helper()
 	cmd := exec.CommandContext(b.t.Context(), "git", "ls-files", "-coz", "--exclude-standard", "--deduplicate")
@@ -38,8 +38,8 @@ func (b *bench) gitFiles() []string {
 	return files
 }
 
-// randomTree fills the project anew: text in several encodings, binary files, empty ones, ignored ones, nested and
-// negated.
+// randomTree replaces the project's files: text in several encodings, binary files, empty files, files that nested and
+// negated rules ignore.
 func (b *bench) randomTree(t *rapid.T) map[string]string {
 	b.t.Helper()
 	entries, err := os.ReadDir(b.root)
@@ -87,7 +87,7 @@ func (b *bench) randomTree(t *rapid.T) map[string]string {
 	for i, name := range slices.Sorted(maps.Keys(files)) {
 		full := filepath.Join(b.root, name)
 		if os.MkdirAll(filepath.Dir(full), 0o755) != nil || os.WriteFile(full, []byte(files[name]), 0o644) != nil {
-			continue // a file is where the folder would be
+			continue // the folder's path is occupied by a file
 		}
 		changed := at.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, fmt.Sprint("age", i))) * time.Second)
 		if err := os.Chtimes(full, changed, changed); err != nil {
@@ -98,7 +98,7 @@ func (b *bench) randomTree(t *rapid.T) map[string]string {
 	return written
 }
 
-// inGit is a bench with a repository as its project.
+// inGit returns a bench with a repository as its project.
 func inGit(t testing.TB) *bench {
 	b := newBench(t)
 	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", b.root).CombinedOutput(); err != nil {
@@ -107,9 +107,8 @@ func inGit(t testing.TB) *bench {
 	return b
 }
 
-// On any tree a search finds the same as reading every file git does not ignore line by line, in
-// every mode, with and without a limit, in the same order every time (T-SEARCH-GREP-01..05, -08,
-// -09).
+// On any tree a search returns the same matches as reading every file that git does not ignore, line by line. This
+// holds in every mode, with and without a limit, and the order is always the same (T-SEARCH-GREP-01..05, -08, -09).
 func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)
@@ -164,8 +163,8 @@ func TestGrepEqualsNaiveOnRandomTrees(t *testing.T) {
 	})
 }
 
-// On any tree a glob finds the files git does not ignore that a naive matcher takes, the last changed first, those
-// of one time by path (T-SEARCH-GLOB-01, -04, -05).
+// On any tree a glob returns those files that a naive matcher accepts and git does not ignore, the most recently
+// changed first, files with the same time by path (T-SEARCH-GLOB-01, -04, -05).
 func TestGlobEqualsNaiveOnRandomTrees(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)
@@ -206,7 +205,7 @@ func TestGlobEqualsNaiveOnRandomTrees(t *testing.T) {
 	})
 }
 
-// braces returns the patterns a pattern with {a,b} stands for.
+// braces returns the patterns that a pattern with {a,b} expands to.
 func braces(pattern string) []string {
 	open := strings.IndexByte(pattern, '{')
 	if open < 0 {
@@ -220,7 +219,7 @@ func braces(pattern string) []string {
 	return all
 }
 
-// globs matches component by component, trying for ** every number of them.
+// globs matches component by component, and tries every number of components for **.
 func globs(pattern, name []string) bool {
 	switch {
 	case len(pattern) == 0:
@@ -239,9 +238,9 @@ func globs(pattern, name []string) bool {
 	return ok && globs(pattern[1:], name[1:])
 }
 
-// For any grants of a cage, a search of the project quotes only files in it, names every other
-// match by its place, and leaves it out altogether where the operator hides such matches
-// (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, C14, P15).
+// With any grants of a cage, a search of the project returns text only from files in the cage. Of every other match it
+// returns the position, or nothing if the operator hides such matches (T-SEARCH-GREP-10, T-PERM-FILTER-01, -02, C14,
+// P15).
 func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
 	t.Parallel()
 	b := inGit(t)
@@ -260,7 +259,7 @@ func TestGrepNeverQuotesOutsideTheCage(t *testing.T) {
 			}
 		}
 		if len(policy.FS) == 0 {
-			return // nothing is granted, and a search is denied
+			return // the cage grants no path, and the search is denied
 		}
 		granted := func(file string) bool {
 			return slices.ContainsFunc(policy.FS, func(m dsl.Mount) bool {

@@ -26,7 +26,7 @@ type grepResult struct {
 	Truncated    bool
 }
 
-// flat renders matches as file:line:content, as far as they have it.
+// flat returns matches as file:line:content, with the parts that they have.
 func (r grepResult) flat() []string {
 	var list []string
 	for _, m := range r.Matches {
@@ -48,7 +48,7 @@ func (r grepResult) flat() []string {
 	return list
 }
 
-// searchProject is a bench with files to search.
+// searchProject returns a bench with files to search.
 func searchProject(t testing.TB, change ...func(*bench)) *bench {
 	b := newBench(t, change...)
 	for name, content := range map[string]string{
@@ -64,7 +64,7 @@ func searchProject(t testing.TB, change ...func(*bench)) *bench {
 	return b
 }
 
-// Each mode answers in its shape; the counts add up to the total (T-SEARCH-GREP-01..03, TN-SEARCH-1).
+// Each mode has its form of answer, and the counts add up to the total (T-SEARCH-GREP-01..03, TN-SEARCH-1).
 func TestGrepModes(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
@@ -95,7 +95,7 @@ func TestGrepModes(t *testing.T) {
 	}
 }
 
-// The flat alias gives lines with their places (T-T20-GREP-01).
+// The flat alias returns lines with their positions (T-T20-GREP-01).
 func TestGrepAsTheFlatTool(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
@@ -107,7 +107,7 @@ func TestGrepAsTheFlatTool(t *testing.T) {
 	b.fails(fault.InvalidParams, "grep", in{"pattern": "x", "output_mode": "count"})
 }
 
-// include chooses files by name, or by path below the folder that is searched (T-SEARCH-GREP-04, TN-SEARCH-2).
+// include selects files by name, or by path below the searched folder (T-SEARCH-GREP-04, TN-SEARCH-2).
 func TestGrepInclude(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
@@ -127,7 +127,7 @@ func TestGrepInclude(t *testing.T) {
 	}
 }
 
-// One file can be searched, also one git ignores; a missing one is reported (T-SEARCH-GREP-09).
+// A single file can be searched, even one that git ignores. A missing file is reported (T-SEARCH-GREP-09).
 func TestGrepPaths(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t)
@@ -147,8 +147,8 @@ func TestGrepPaths(t *testing.T) {
 	}
 }
 
-// The number of entries, the size of the answer and the length of a line are bounded, and omissions
-// are reported (T-SEARCH-GREP-05, -07).
+// The number of entries, the size of the answer and the length of a line are limited, and omissions are reported
+// (T-SEARCH-GREP-05, -07).
 func TestGrepIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -191,8 +191,8 @@ func files(r grepResult) []string {
 	return list
 }
 
-// After its time is up a search answers with the matches so far (T-SEARCH-GREP-06,
-// T-SEARCH-GLOB-03, T-FM-09, TN-SEARCH-3).
+// When its time is over, a search returns the matches found until then (T-SEARCH-GREP-06, T-SEARCH-GLOB-03, T-FM-09,
+// TN-SEARCH-3).
 func TestSearchTimesOut(t *testing.T) {
 	t.Parallel()
 	b := searchProject(t, func(b *bench) { b.limits.Search.Timeout = time.Nanosecond })
@@ -206,9 +206,8 @@ func TestSearchTimesOut(t *testing.T) {
 	}
 }
 
-// A caged search of the project names matches outside the cage by path and line only; a search
-// wholly outside is denied (T-SEARCH-GREP-10, T-SEARCH-GLOB-06, T-PERM-FILTER-01, -02, T-AVAIL-03,
-// C14).
+// A caged search of the project returns for matches outside the cage only path and line. A search of a path outside the
+// cage is denied (T-SEARCH-GREP-10, T-SEARCH-GLOB-06, T-PERM-FILTER-01, -02, T-AVAIL-03, C14).
 func TestGrepInACage(t *testing.T) {
 	t.Parallel()
 	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./src/deep"}}}
@@ -245,7 +244,7 @@ type globResult struct {
 	Truncated bool
 }
 
-// Files are found by name, the last changed first, at most a hundred (T-SEARCH-GLOB-01..05, TN-SEARCH-4,
+// Files are found by name, the most recently changed first, at most a hundred (T-SEARCH-GLOB-01..05, TN-SEARCH-4,
 // T-T20-GLOB-01).
 func TestGlob(t *testing.T) {
 	t.Parallel()
@@ -293,7 +292,7 @@ func TestGlob(t *testing.T) {
 	b.fails(fault.InvalidParams, "search.glob", in{"pattern": "*", "path": "a.test.ts"})
 }
 
-// Any glob ends soon, with files of the project or a refusal.
+// Any glob returns soon, with files of the project or an error.
 func FuzzGlob(f *testing.F) {
 	for _, seed := range []string{
 		"**/*.go", "{a,b}{c,d}/**", "[!a]", `\*`, "**/**/**/**/a", strings.Repeat("*a", 100), strings.Repeat("{a,a}", 9),

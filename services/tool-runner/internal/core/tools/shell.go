@@ -16,20 +16,20 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// ShellLimits are the bounds of the tools that run shell commands: one engine, and for each front-end its own
-// profile. Sizes are bytes.
+// ShellLimits are the limits of the tools that run shell commands. The tools share one implementation and have a
+// profile each. Sizes are in bytes.
 type ShellLimits struct {
-	// CommandBytes and EnvEntries bound a call's command and environment.
+	// CommandBytes and EnvEntries are the maximum sizes of a call's command and environment.
 	CommandBytes, EnvEntries int
-	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command of shell.bash may run. Grace is how long
-	// after its time the sandbox may take to end a command before the call gives up on the sandbox.
+	// DefaultTimeout, MinTimeout and MaxTimeout limit the time of a command of shell.bash. Grace is the time that the
+	// sandbox has to end a command after its timeout, before the call stops waiting for the sandbox.
 	DefaultTimeout, MinTimeout, MaxTimeout, Grace time.Duration
-	// OutputBytes is how much output is kept, BashOutputBytes the same for the alias bash.
+	// OutputBytes is the maximum number of kept output bytes, BashOutputBytes the same for the alias bash.
 	OutputBytes, BashOutputBytes int
-	// AuditRunes is how much of the command is recorded.
+	// AuditRunes is the maximum number of recorded characters of the command.
 	AuditRunes int
 
-	// Exec bounds shell.exec, Process shell.process.
+	// Exec are the limits of shell.exec, Process those of shell.process.
 	Exec    ExecLimits
 	Process ProcessLimits
 }
@@ -41,14 +41,13 @@ type shellJob struct {
 	env      map[string]string
 	timeout  time.Duration
 	terminal bool
-	// output receives the command's output, stderr its standard error apart from the rest; nil for
-	// together.
+	// output receives the command's output. stderr receives its standard error separately; nil sends both to output.
 	output, stderr func([]byte)
-	// refused receives the connections refused by the cage; may be nil.
+	// refused receives the connections that the cage refused; it may be nil.
 	refused func(contract.Attempt)
 }
 
-// spec returns the command as the sandbox is told it.
+// spec returns the command in the form for the sandbox.
 func (d Deps) spec(call *tool.Call, job shellJob) sandbox.Spec {
 	environment := env.Build
 	if call.From.Cage != nil && !d.NoSandbox {
@@ -62,8 +61,8 @@ func (d Deps) spec(call *tool.Call, job shellJob) sandbox.Spec {
 	}
 }
 
-// execute runs a command to its end and records the run, also if its end stays unknown. It fails if
-// the command was ended for a reason outside of it.
+// execute runs a command to its end and records the run, even if its end stays unknown. It fails if the command was
+// ended from outside.
 func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (contract.Exit, error) {
 	bounded, cancel := context.WithTimeout(ctx, job.timeout+d.Limits.Shell.Grace)
 	defer cancel()
@@ -95,13 +94,12 @@ func (d Deps) execute(ctx context.Context, call *tool.Call, job shellJob) (contr
 	return exit, err
 }
 
-// recorded returns a command as it is recorded.
+// recorded returns a command in the form for records.
 func (l ShellLimits) recorded(command string) string {
 	return redact.Shorten(command, l.AuditRunes)
 }
 
-// check refuses values that the schema cannot. field is the parameter that names the working
-// directory.
+// check refuses values that the schema cannot exclude. field is the parameter that names the working directory.
 func (l ShellLimits) check(call *tool.Call, field, command string, cwd paths.Path, vars map[string]string) error {
 	switch {
 	case strings.TrimSpace(command) == "":
@@ -120,7 +118,7 @@ func (l ShellLimits) check(call *tool.Call, field, command string, cwd paths.Pat
 	return env.Check("env", vars, l.EnvEntries)
 }
 
-// clamp returns the time a caller asked for in milliseconds, moved into its bounds.
+// clamp returns the time in milliseconds that a caller requests, moved into its limits.
 func clamp(asked *schema.Int, byDefault, least, most time.Duration) time.Duration {
 	if asked == nil {
 		return byDefault

@@ -41,7 +41,7 @@ func shellBash(d Deps) *tool.Entry {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn("cwd", p.Cwd)}
 		},
 		Commands: func(p *shellBashParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
-		// A command that would be refused is not asked about.
+		// Approval is not requested for a command that would be refused.
 		Preview: func(_ context.Context, call *tool.Call, p *shellBashParams) (string, error) {
 			return "", d.Limits.Shell.check(call, "cwd", p.Command, call.Paths[0], p.Env)
 		},
@@ -64,7 +64,7 @@ func shellBash(d Deps) *tool.Entry {
 	})
 }
 
-// runShell runs a command in a terminal and answers with its output and exit.
+// runShell runs a command in a terminal and returns its output and exit status.
 func (d Deps) runShell(ctx context.Context, call *tool.Call, p *shellBashParams) (shellBashResult, error) {
 	cwd := call.Paths[0]
 	if err := d.Limits.Shell.check(call, "cwd", p.Command, cwd, p.Env); err != nil {

@@ -21,7 +21,7 @@ type shellResult struct {
 	TimedOut       bool `json:"timed_out"`
 }
 
-// A command's output and exit code come back; a failing command is an answer (T-SHELL-02..04, TN-SHELL-1, -2).
+// A call returns the command's output and exit code. A failing command is an answer (T-SHELL-02..04, TN-SHELL-1, -2).
 func TestShellRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -58,8 +58,7 @@ func TestShellIsRecorded(t *testing.T) {
 	}
 }
 
-// cwd is a folder of the project, and no other path is accepted (T-SHELL-05, -06, TN-SHELL-3, -4,
-// T-FM-24).
+// cwd is a folder of the project; other paths are refused (T-SHELL-05, -06, TN-SHELL-3, -4, T-FM-24).
 func TestShellWorkingFolder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -83,8 +82,7 @@ func TestShellWorkingFolder(t *testing.T) {
 	}
 }
 
-// Commands that no shell could run are refused before one starts (T-SHELL-01, -12, -14, TN-SHELL-8,
-// -10, T-FM-23).
+// A command that no shell can run is refused before a shell starts (T-SHELL-01, -12, -14, TN-SHELL-8, -10, T-FM-23).
 func TestShellRefuses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -117,8 +115,8 @@ func TestShellRefuses(t *testing.T) {
 	}
 }
 
-// The environment is nine names of kaged's own, where set, overlaid by the call's; no other
-// variable leaks (T-ENV-01, -02, -04, T-SHELL-13, -15, S6.6, S6.13).
+// The environment has nine variables of kaged's own environment, if set, and the call's variables, which take
+// precedence; it has no other variable (T-ENV-01, -02, -04, T-SHELL-13, -15, S6.6, S6.13).
 func TestShellEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -146,8 +144,8 @@ func TestShellEnvironment(t *testing.T) {
 	}
 }
 
-// A command over its time limit is ended with its children; that is an answer with exit code 137
-// (T-SHELL-07, -08, -20, TN-SHELL-5, T-FM-25, S6.4).
+// A command that exceeds its time limit is ended with its children. This is an answer with exit code 137 (T-SHELL-07,
+// -08, -20, TN-SHELL-5, T-FM-25, S6.4).
 func TestShellTimesOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -160,7 +158,7 @@ func TestShellTimesOut(t *testing.T) {
 	}
 }
 
-// The time asked for is moved into its bounds (T-SHELL-01, -09, -10, TN-SHELL-6, -7).
+// A requested time out of the limits becomes the nearest limit (T-SHELL-01, -09, -10, TN-SHELL-6, -7).
 func TestShellTimeoutIsClamped(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -182,8 +180,8 @@ func TestShellTimeoutIsClamped(t *testing.T) {
 	}
 }
 
-// Output beyond 1 MB is left out with a note, at a character's end, while the command runs on (T-SHELL-11, TN-SHELL-11,
-// T-FM-26, S6.3); the alias bash keeps 200 KB (T-BI-01).
+// Output beyond 1 MB is cut at the end of a character, with a note, while the command continues (T-SHELL-11,
+// TN-SHELL-11, T-FM-26, S6.3). The alias bash keeps 200 KB (T-BI-01).
 func TestShellOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -221,8 +219,7 @@ func TestShellIsCancelled(t *testing.T) {
 	}
 }
 
-// A shell that cannot be started is the call's failure; a missing executor is the machinery's
-// (T-FM-27).
+// A shell that cannot be started makes the tool fail; a missing executor makes the RPC fail (T-FM-27).
 func TestShellCannotStart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -238,7 +235,7 @@ func TestShellCannotStart(t *testing.T) {
 	}
 }
 
-// A cage must grant both the shell and writing in the working folder (T-SHELL-18, T-AVAIL-10, T-PERM-07).
+// A cage must grant both the shell and write access to the working folder (T-SHELL-18, T-AVAIL-10, T-PERM-07).
 func TestShellInACage(t *testing.T) {
 	t.Parallel()
 	src := []dsl.Mount{{Mode: "rw", Path: "./src"}, {Mode: "ro", Path: "./doc"}}
@@ -263,7 +260,7 @@ func TestShellInACage(t *testing.T) {
 	}
 }
 
-// The judge of a call receives the command before it runs, under each of the tool's names.
+// The safety check of a call receives the command before it runs, under each of the tool's names.
 func TestShellTellsItsCommand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -279,7 +276,7 @@ func TestShellTellsItsCommand(t *testing.T) {
 	}
 }
 
-// A command that would be refused is never asked about, in any mode of approval (T-CAT-04).
+// Approval is never requested for a command that would be refused, in any mode of approval (T-CAT-04).
 func TestShellRefusesBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(b *bench) { b.system = []string{"/etc"} })

@@ -22,11 +22,11 @@ var shellExecText string
 //go:embed exec.md
 var execText string
 
-// ExecLimits are the bounds of shell.exec.
+// ExecLimits are the limits of shell.exec.
 type ExecLimits struct {
-	// DefaultTimeout, MinTimeout and MaxTimeout are the time a command may run, in the background too.
+	// DefaultTimeout, MinTimeout and MaxTimeout limit the time of a command, in the background too.
 	DefaultTimeout, MinTimeout, MaxTimeout time.Duration
-	// OutputRunes bounds the output that is answered with, in characters.
+	// OutputRunes is the maximum number of characters of output in the answer.
 	OutputRunes int
 }
 
@@ -38,10 +38,10 @@ type shellExecParams struct {
 	Terminal   bool              `json:"terminal,omitempty" doc:"Give the command a terminal, for programs that want one. Standard output and standard error are then one."`
 	Timeout    *schema.Int       `json:"timeout,omitempty" doc:"Milliseconds the command may run. Default: 1800000 (30 minutes); clamped to 10000 to 86400000."`
 
-	field string // what the caller calls cwd
+	field string // the caller's name for cwd
 }
 
-// execParams are those of the flat name: workdir for cwd, and seconds.
+// execParams are the parameters of the flat name, with workdir instead of cwd, and seconds.
 type execParams struct {
 	Command    string            `json:"command" doc:"Shell command, given to /bin/sh -c."`
 	Workdir    string            `json:"workdir,omitempty" default:"." doc:"Working directory relative to the project root. Default: the project root."`
@@ -101,7 +101,7 @@ func (p *shellExecParams) cwdField() string {
 	return "cwd"
 }
 
-// fromSeconds returns a number of seconds in milliseconds, the nearest there is.
+// fromSeconds converts a number of seconds to milliseconds, limited to the range of the type.
 func fromSeconds(n *schema.Int) *schema.Int {
 	if n == nil {
 		return nil
@@ -142,8 +142,8 @@ func (d Deps) runExec(ctx context.Context, call *tool.Call, p *shellExecParams) 
 	return result, nil
 }
 
-// share returns two outputs that together are at most limit characters, notes apart. If one has to give way it is
-// the longer.
+// share returns the ends of two outputs with together at most limit characters, without notes. The longer one is cut
+// first.
 func share(stdout, stderr *text.Ends, limit int) (string, string) {
 	half := limit / 2
 	switch out, err := stdout.Len(), stderr.Len(); {
@@ -174,5 +174,5 @@ func (d Deps) startProcess(ctx context.Context, call *tool.Call, job shellJob) (
 	return shellExecResult{Status: string(p.Status), ProcessID: p.ID}, nil
 }
 
-// commandShown is how many characters of a process's command are kept to be shown.
+// commandShown is the maximum number of characters of a process's command that are kept for display.
 const commandShown = 1000

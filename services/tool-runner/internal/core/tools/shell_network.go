@@ -4,7 +4,7 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// maxRefusals is how many different connections a result names that the cage refused.
+// maxRefusals is the maximum number of different refused connections in a result.
 const maxRefusals = 20
 
 // refusal is a connection that the cage refused while a command ran.
@@ -14,11 +14,10 @@ type refusal struct {
 	Count  int64  `json:"count" doc:"How often."`
 }
 
-// refusals gathers the connections refused by the cage, bounded. It is used by one goroutine at a
-// time.
+// refusals collects the connections that the cage refused, in limited number. One goroutine at a time may use it.
 type refusals []refusal
 
-// add takes a refusal in: with those of its kind, or, where there are many kinds, with the rest.
+// add adds a refusal: to the entry of its kind or, if there are too many kinds, to the entry of the rest.
 func (r *refusals) add(a contract.Attempt) {
 	for i := range *r {
 		if (*r)[i].Target == a.Target && (*r)[i].Reason == a.Rule {

@@ -24,15 +24,15 @@ var shellProcessText string
 //go:embed process.md
 var processText string
 
-// ProcessLimits are the bounds of shell.process.
+// ProcessLimits are the limits of shell.process.
 type ProcessLimits struct {
-	// OutputRunes bounds the output a poll answers with, in characters.
+	// OutputRunes is the maximum number of characters of output in the answer of a poll.
 	OutputRunes int
-	// PollWait is how long a poll waits for output when its caller does not say, MaxWait how long at most.
+	// PollWait is the default time that a poll waits for output, MaxWait the maximum time.
 	PollWait, MaxWait time.Duration
-	// SignalWait is how long after a signal that ends most programs the end is waited for.
+	// SignalWait is the time to wait for the end after a signal that ends most programs.
 	SignalWait time.Duration
-	// InputBytes bounds one write.
+	// InputBytes is the maximum size of one write.
 	InputBytes int
 }
 
@@ -46,7 +46,7 @@ type shellProcessParams struct {
 	Offset    *schema.Int `json:"offset,omitempty" doc:"For poll: read from this byte of all output on, instead of what is new."`
 }
 
-// processParams are those of the flat name, with its four actions.
+// processParams are the parameters of the flat name, which has four actions.
 type processParams struct {
 	Action    string `json:"action" enum:"status,input,signal,poll" doc:"What to do."`
 	ProcessID string `json:"process_id" doc:"The process, as exec named it."`
@@ -66,13 +66,13 @@ type shellProcessResult struct {
 	Signal    string `json:"signal,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	TimedOut  bool   `json:"timed_out,omitempty"`
-	// Of a poll.
+	// Fields of a poll.
 	Output       *string `json:"output,omitempty"`
 	Offset       *int64  `json:"offset,omitempty"`
 	NextOffset   *int64  `json:"next_offset,omitempty"`
 	OmittedBytes int64   `json:"omitted_bytes,omitempty"`
 	UnreadBytes  *int64  `json:"unread_bytes,omitempty"`
-	// Of a list.
+	// Fields of a list.
 	Processes *[]processEntry `json:"processes,omitempty"`
 }
 
@@ -93,7 +93,7 @@ func shellProcess(d Deps) *tool.Entry {
 	limits := d.Limits.Shell.Process
 	return tool.Define(tool.Spec[shellProcessParams, shellProcessResult]{
 		Name: "shell.process", Description: shellProcessText, Category: tool.Write, OwnTimeout: true,
-		// A poll without an offset takes the output that is new: another poll beside it would miss a part.
+		// A poll without an offset consumes the new output: of two simultaneous polls each would miss a part.
 		ReadWhen: toolcall.When{
 			{{Parameter: "action", Values: []string{"list", "status"}}},
 			{{Parameter: "action", Values: []string{"poll"}}, {Parameter: "offset"}},
@@ -130,7 +130,7 @@ func shellProcess(d Deps) *tool.Entry {
 	})
 }
 
-// runProcess does one thing with a background process.
+// runProcess executes one action on a background process.
 func (d Deps) runProcess(ctx context.Context, call *tool.Call, p *shellProcessParams) (shellProcessResult, error) {
 	if err := d.Limits.Shell.Process.check(p); err != nil {
 		return shellProcessResult{}, err
@@ -169,7 +169,7 @@ func (d Deps) handle(ctx context.Context, call *tool.Call, p *shellProcessParams
 	return d.described(call, process), err
 }
 
-// poll reads output: the new output, or from an offset on.
+// poll reads the new output, or the output from an offset.
 func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) (shellProcessResult, error) {
 	limits := d.Limits.Shell.Process
 	var page processes.Page
@@ -194,7 +194,7 @@ func (d Deps) poll(ctx context.Context, call *tool.Call, p *shellProcessParams) 
 	return result, nil
 }
 
-// check refuses values that the schema cannot.
+// check refuses values that the schema cannot exclude.
 func (l ProcessLimits) check(p *shellProcessParams) error {
 	switch {
 	case p.Action != "list" && p.ProcessID == "":
@@ -216,7 +216,7 @@ func (d Deps) input(ctx context.Context, call *tool.Call, p *shellProcessParams)
 // ending are the signals that end most programs.
 var ending = []string{"SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGABRT"}
 
-// signal sends a signal, and gives a process that it ends the time to.
+// signal sends a signal. If the signal ends the process, signal waits a short time for the end.
 func (d Deps) signal(ctx context.Context, call *tool.Call, p *shellProcessParams) (shellProcessResult, error) {
 	name := strings.ToUpper(p.Signal)
 	switch {
@@ -237,13 +237,13 @@ func (d Deps) signal(ctx context.Context, call *tool.Call, p *shellProcessParams
 	return d.described(call, process), err
 }
 
-// notes explain a status that does not explain itself.
+// notes explain statuses that are not clear from their names.
 var notes = map[processes.Status]string{
 	processes.Lost: "The service that ran it was restarted, which ended it; how it ended is not known and its output " +
 		"is gone.",
 }
 
-// note explains a process's status or the reason of its end.
+// note returns the explanation of a process's status or of the reason for its end.
 func note(call *tool.Call, p processes.Process) string {
 	if text := notes[p.Status]; text != "" {
 		return text
@@ -251,7 +251,7 @@ func note(call *tool.Call, p processes.Process) string {
 	return sandbox.Explain(contract.ReasonOf(string(p.Reason)), call.From.Cage)
 }
 
-// recordEnd records the end of a process, at the first call that learns of it.
+// recordEnd records the end of a process, in the first call that gets to know it.
 func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 	if p.News {
 		r := d.Limits.Shell.EndRecord(p)
@@ -259,7 +259,7 @@ func (d Deps) recordEnd(call *tool.Call, p processes.Process) {
 	}
 }
 
-// EndRecord is the record of how a process ended, made for the call that started it.
+// EndRecord returns the record of a process's end, for the call that started the process.
 func (l ShellLimits) EndRecord(p processes.Process) contract.Record {
 	r := contract.Record{Type: audit.ProcessLost, At: p.EndedAt, Agent: p.Agent, Payload: map[string]any{
 		"process_id": p.ID, "command": l.recorded(p.Command), "cwd": p.Cwd,
@@ -280,7 +280,7 @@ func (l ShellLimits) EndRecord(p processes.Process) contract.Record {
 	return r
 }
 
-// described returns a process in the form shown to the model, an empty result for none.
+// described returns a process in the form for the model, an empty result for none.
 func (d Deps) described(call *tool.Call, p processes.Process) shellProcessResult {
 	if p.ID == "" {
 		return shellProcessResult{}
@@ -294,7 +294,7 @@ func (d Deps) described(call *tool.Call, p processes.Process) shellProcessResult
 	}
 }
 
-// exitCode is nil for a process without one.
+// exitCode returns nil for a process without an exit code.
 func exitCode(p processes.Process) *int {
 	if p.Status != processes.Exited {
 		return nil

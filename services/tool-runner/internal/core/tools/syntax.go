@@ -19,12 +19,12 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// SyntaxLimits are the bounds of parsing files.
+// SyntaxLimits are the limits of parsing files.
 type SyntaxLimits struct {
-	// FileBytes is the largest file that is parsed, Nodes how many nodes its tree may have.
+	// FileBytes is the maximum size of a parsed file, Nodes the maximum number of nodes of its tree.
 	FileBytes int64
 	Nodes     int
-	// Parsers is how many files are parsed at once, by all calls together.
+	// Parsers is the maximum number of files parsed at once by all calls together.
 	Parsers int
 }
 
@@ -39,7 +39,7 @@ func (d Deps) compile(
 	return compiled, syntaxFailure(err, field)
 }
 
-// syntaxFailure turns an error of parsing or of a pattern into one a model can act on.
+// syntaxFailure turns an error of parsing or of a pattern into an error that a model can act on.
 func syntaxFailure(err error, field string) error {
 	var bad *astgrep.PatternError
 	switch {
@@ -52,7 +52,7 @@ func syntaxFailure(err error, field string) error {
 	return err
 }
 
-// sources goes through the files of one or more languages below a path.
+// sources reads the files of one or more languages below a path.
 type sources struct {
 	deps  Deps
 	call  *tool.Call
@@ -64,7 +64,7 @@ type sources struct {
 	skipped func(file paths.Path, problem string)
 }
 
-// each reads the files, or the one file that the path is. Which file is wanted is only asked below a folder.
+// each reads the files below the path, or the file at the path. want selects files only below a folder.
 func (s *sources) each(ctx context.Context) error {
 	if !s.start.Exists {
 		return notThere(s.start)
@@ -100,7 +100,7 @@ func (s *sources) one(ctx context.Context, file paths.Path, r io.Reader) {
 	}
 }
 
-// readSource reads a file up to one byte more than the limit.
+// readSource reads at most one byte more of a file than the limit.
 func readSource(r io.Reader, limit int64) ([]byte, error) {
 	data := make([]byte, 0, min(limit+1, 32<<10))
 	for {
@@ -118,11 +118,11 @@ func readSource(r io.Reader, limit int64) ([]byte, error) {
 	}
 }
 
-// maxGlobs bounds a list of globs: each is tried for each name.
+// maxGlobs is the maximum length of a list of globs. Each glob is tried for each name.
 const maxGlobs = 100
 
-// globs returns a filter for file names by a list of globs: the last one that matches decides, one that begins with
-// ! against the file. Without any that is for files, all are for.
+// globs returns a filter for file names by a list of globs. The last matching glob decides: a glob that starts with !
+// excludes the file. If all globs start with !, the other files are included.
 func globs(field string, list []string, start paths.Path) (func(paths.Path, string) bool, error) {
 	type rule struct {
 		match func(paths.Path, string) bool
@@ -157,22 +157,22 @@ func globs(field string, list []string, start paths.Path) (func(paths.Path, stri
 	}, nil
 }
 
-// speaks returns a filter for the files of a language.
+// speaks returns a filter for the file names of a language.
 func speaks(lang *syntax.Language) func(string) bool {
 	return func(name string) bool { return syntax.Of(name) == lang }
 }
 
-// lines are the lines of a source, for telling places in it.
+// lines finds positions in a source by lines.
 type lines struct {
 	text []byte
-	at   int // up to where the text was gone through
+	at   int // the offset up to which the text was scanned
 	here place
 }
 
-// place is a place in a text: the line from 1, the column from 0 in UTF-16 units.
+// place is a position in a text: the line from 1, the column from 0 in UTF-16 units.
 type place struct{ line, column int }
 
-// locate returns the place of an offset. Asking in the order of the text goes through it once.
+// locate returns the position of an offset. Calls with ascending offsets scan the text once in total.
 func (l *lines) locate(offset int) place {
 	if l.here.line == 0 || offset < l.at {
 		l.at, l.here = 0, place{line: 1}
@@ -192,7 +192,7 @@ func (l *lines) locate(offset int) place {
 	return l.here
 }
 
-// around returns up to n lines before and behind the bytes from start up to end.
+// around returns up to n lines before and after the bytes from start to end.
 func (l *lines) around(start, end, n int, shown func([]byte) string) (before, behind []string) {
 	before, behind = []string{}, []string{}
 	begin := bytes.LastIndexByte(l.text[:start], '\n') + 1
@@ -220,9 +220,9 @@ func (l *lines) around(start, end, n int, shown func([]byte) string) (before, be
 	return before, behind
 }
 
-// excerptOf shows a piece of source up to so many characters.
+// excerptOf returns at most the given number of characters of a piece of source.
 func excerptOf(piece []byte, runes int) string {
-	piece = piece[:min(len(piece), (runes+1)*utf8.UTFMax)] // more cannot be shown
+	piece = piece[:min(len(piece), (runes+1)*utf8.UTFMax)] // a longer piece would be cut anyway
 	shown, cut := clip.Runes(strings.TrimSuffix(string(piece), "\r"), runes)
 	if cut {
 		shown += text.Cut

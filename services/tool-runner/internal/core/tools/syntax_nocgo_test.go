@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Built without cgo the structural tools exist and say that they need it.
+// In a build without cgo the structural tools exist, and their error names cgo.
 func TestStructuralToolsWithoutCgo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -1,5 +1,5 @@
-// Package tools is the catalogue: one file per tool, beside it in Markdown the model's description
-// of it.
+// Package tools has the catalogue, with one file per tool and the tool's description for the model beside it in
+// Markdown.
 package tools
 
 import (
@@ -23,20 +23,20 @@ import (
 type Deps struct {
 	// Files changes files.
 	Files *change.Writer
-	// Images keeps the content of files before their first change by a session; nil in tests.
+	// Images stores the content of files before their first change by a session; nil in tests.
 	Images *changes.Images
 	// Reads are the read records.
 	Reads *reads.Records
-	// Sniff names a file's content type by its first bytes.
+	// Sniff returns a file's content type by its first bytes.
 	Sniff text.Sniffer
-	// Commands runs commands, Processes those that outlive their call.
+	// Commands runs commands, Processes the commands that outlive their calls.
 	Commands  sandbox.Runner
 	Processes *processes.Table
-	// Languages asks language servers.
+	// Languages sends queries to language servers.
 	Languages language.Servers
-	// Told remembers the errors that agents were told of after their edits.
+	// Told has the errors that were already reported to agents after their edits.
 	Told *language.Told
-	// Tracker keeps issues; without it the tools that need it fail.
+	// Tracker stores issues; without it the tools that need it fail.
 	Tracker tracker.Tracker
 	// Notes finds passages in the memory of projects.
 	Notes *memories.Shelf
@@ -46,41 +46,42 @@ type Deps struct {
 	Parsers *syntax.Parsers
 	// LookupEnv reads kaged's own environment.
 	LookupEnv func(string) (string, bool)
-	// NoSandbox says that commands of caged agents run without their cage.
+	// NoSandbox is true if commands of caged agents run without their cage.
 	NoSandbox bool
-	// Limits bound the input and output of the tools.
+	// Limits are the limits of the tools' input and output.
 	Limits Limits
 }
 
-// Limits are the bounds of the tools: sizes in bytes unless said otherwise. See DefaultConfig of the service for their
-// values and reasons.
+// Limits are the limits of the tools; sizes are in bytes unless stated otherwise. DefaultConfig of the service has the
+// values and their reasons.
 type Limits struct {
-	// ReadBytes bounds one answer of file.read, LineRunes the characters shown of one line.
+	// ReadBytes is the maximum size of an answer of file.read, LineRunes the maximum number of characters of a shown line.
 	ReadBytes, LineRunes int
-	// PageBytes is the page of the alias read when the caller names no number of lines.
+	// PageBytes is the page size of the alias read if the caller gives no number of lines.
 	PageBytes int
-	// ListEntries bounds the entries of a folder that are shown.
+	// ListEntries is the maximum number of shown entries of a folder.
 	ListEntries int
-	// ReadFile is the largest file that is read at all, EditFile the largest that is edited or shown in a diff.
+	// ReadFile is the maximum size of a file that can be read, EditFile of a file that can be edited or shown in a diff.
 	ReadFile int64
 	EditFile int
-	// DiffBytes bounds the diff an edit answers with.
+	// DiffBytes is the maximum size of the diff in the answer to an edit.
 	DiffBytes int
-	// PatchFiles bounds the sections of a patch, PatchBytes the bytes read for all of them.
+	// PatchFiles is the maximum number of sections of a patch, PatchBytes the maximum number of bytes read for all
+	// sections.
 	PatchFiles int
 	PatchBytes int64
-	// Search bounds the searches, Shell the tools that run shell commands.
+	// Search are the limits of the searches, Shell those of the tools that run shell commands.
 	Search SearchLimits
 	Shell  ShellLimits
-	// AfterEdit is how long a changed file's errors are waited for, 0 for never.
+	// AfterEdit is the time to wait for the errors of a changed file; 0 means that no errors are requested.
 	AfterEdit time.Duration
-	// IssueBytes bounds the updates of an issue that are shown.
+	// IssueBytes is the maximum size of the shown updates of an issue.
 	IssueBytes int
-	// Syntax bounds search.ast and edit.ast.
+	// Syntax are the limits of search.ast and edit.ast.
 	Syntax SyntaxLimits
-	// Debug bounds debug.
+	// Debug are the limits of debug.
 	Debug DebugLimits
-	// Memory bounds memory.search.
+	// Memory are the limits of memory.search.
 	Memory MemoryLimits
 }
 

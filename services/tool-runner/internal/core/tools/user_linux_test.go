@@ -23,7 +23,7 @@ const nobody = 65534
 // tools' answers.
 const answersFile = "KAGED_TEST_ANSWERS"
 
-// The tools answer the same under a user of the machine and under root: only their files decide
+// The tools give the same answers to a user of the machine and to root; only the permissions of files make a difference
 // (T-ARCH-07).
 func TestToolsAnswerEveryUserAlike(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestToolsAnswerEveryUserAlike(t *testing.T) {
 		}
 		return
 	}
-	// Not below t.TempDir, which only its owner may enter.
+	// The folder is not below t.TempDir, because only its owner may enter that.
 	dir, err := os.MkdirTemp("", "user")
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ func TestToolsAnswerEveryUserAlike(t *testing.T) {
 	}
 }
 
-// answers are the answers of each tool that works on files, and of a shell, in a new project,
-// without the parts that differ by time and place.
+// answers returns the answers of a shell and of each tool that works on files, in a new project, without the parts that
+// depend on time and path.
 func answers(t *testing.T) string {
 	b := newBench(t)
 	b.write("src/a.go", "package a\n\nfunc A() { old(1) }\n")
@@ -102,5 +102,5 @@ func answers(t *testing.T) string {
 	return changing.ReplaceAllString(strings.ReplaceAll(text.String(), b.root, "PROJECT"), `"$1":0`)
 }
 
-// changing are the numbers that differ from one time to the next.
+// changing matches the numbers that depend on the time.
 var changing = regexp.MustCompile(`"(mtime|modified|modified_at|mtime_ms|duration_ms)":\d+`)
