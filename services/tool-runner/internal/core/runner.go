@@ -1,5 +1,5 @@
-// Package core is tool-runner without its wires: a catalogue of tools, the dispatcher they are called through, and
-// the memory between calls of a session.
+// Package core is tool-runner without its transports: a catalogue of tools, the dispatcher that runs their calls, and
+// the memory between the calls of a session.
 package core
 
 import (
@@ -38,7 +38,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tracker"
 )
 
-// Options are the limits of every part; the service's configuration fills them.
+// Options are the limits of all parts; the service's configuration sets them.
 type Options struct {
 	Dispatch dispatch.Options
 	Calls    calls.Options
@@ -46,18 +46,18 @@ type Options struct {
 	CLI      clitools.Limits
 	Project  project.Options
 	Rules    paths.Rules
-	// Safety says which commands and paths need an operator's approval, or are refused.
+	// Safety are the rules for commands and paths that need an operator's approval, or are refused.
 	Safety shellguard.Rules
-	// Sessions and Files bound the read records.
+	// Sessions and Files are the limits of the read records.
 	Sessions, Files int
-	// Processes bounds the table of background processes.
+	// Processes are the limits of the table of background processes.
 	Processes processes.Options
-	// Changes bounds the images of changed files, Images is their folder, empty for no images.
+	// Changes are the limits of the images of changed files. Images is the folder of the images, empty for no images.
 	Changes changes.Limits
 	Images  string
 	// Journal is the folder of the journal of file changes; it may be empty.
 	Journal string
-	// LateEvery is how often watchers are told of processes that ended between runs.
+	// LateEvery is the interval at which watchers receive the processes that ended between runs.
 	LateEvery time.Duration
 	// Changed receives each file that a tool changes; it may be nil.
 	Changed change.Observer
@@ -66,21 +66,21 @@ type Options struct {
 // Deps are the core's dependencies.
 type Deps struct {
 	Log *slog.Logger
-	// Sniff names a file's content type.
+	// Sniff returns the content type of a file.
 	Sniff text.Sniffer
-	// Commands runs the tools' commands, Background those that outlive the call that started them.
+	// Commands runs the tools' commands, Background the commands that outlive their calls.
 	Commands   sandbox.Runner
 	Background sandbox.Background
 	// Cages makes the cages of agents, Inventory lists running commands.
 	Cages     sandbox.Cages
 	Inventory sandbox.Inventory
-	// Servers asks language servers.
+	// Servers sends queries to language servers.
 	Servers language.Servers
-	// Tracker keeps issues; without it the tools that need it fail.
+	// Tracker stores issues; without it the tools that need it fail.
 	Tracker tracker.Tracker
 	// Debuggers debug programs.
 	Debuggers debugging.Debuggers
-	// NoSandbox says that cages are switched off: commands of caged agents run without.
+	// NoSandbox is true if cages are switched off: commands of caged agents run without a cage.
 	NoSandbox bool
 	// CagesOnly refuses callers without a cage.
 	CagesOnly bool
@@ -88,7 +88,7 @@ type Deps struct {
 	Languages []*syntax.Language
 	// LookupEnv reads the process's own environment.
 	LookupEnv func(string) (string, bool)
-	// ToolsFile is the name of the operator's file of commands, Tools its content.
+	// ToolsFile is the name of the operator's file of commands, Tools the file's content.
 	ToolsFile string
 	Tools     []byte
 }
@@ -108,7 +108,7 @@ type Runner struct {
 	runs       *runs.Runs
 	debuggers  *debugging.Runs
 	draining   chan struct{} // closed by drain
-	runEnded   chan struct{} // holds a token after the last run of a session has ended
+	runEnded   chan struct{} // gets a token when the last run of a session has ended
 	watchers   atomic.Int64  // streams of sessions
 	harnesses  atomic.Int64  // streams of processes that run agents
 	lateEvery  time.Duration
@@ -125,7 +125,7 @@ type Runner struct {
 	journalDir string // may be ""
 	log        *slog.Logger
 	cagesOnly  bool
-	// shell bounds the records of commands.
+	// shell has the limits of the records of commands.
 	shell tools.ShellLimits
 }
 
@@ -182,9 +182,9 @@ func New(opts Options, deps Deps) (*Runner, error) {
 	return r, err
 }
 
-// Start makes the runner ready for its first call: it tries every grammar, and takes back changes of files that an
-// earlier process left half made, so that no call sees them. It fails with internal if a grammar does not work:
-// without its parsers the service would answer wrongly.
+// Start prepares the runner for its first call. It tests every grammar, and undoes changes of files that an earlier
+// process left unfinished, so that no call sees them. It fails with internal if a grammar does not work, because
+// without its parsers the service would give wrong answers.
 func (r *Runner) Start(ctx context.Context) error {
 	if err := syntax.SelfTest(ctx, r.languages); err != nil {
 		return fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
@@ -199,13 +199,14 @@ func (r *Runner) Start(ctx context.Context) error {
 // Catalogue returns the tools in canonical order. The caller must not change it.
 func (r *Runner) Catalogue() []*tool.Entry { return r.catalogue }
 
-// Available says of each tool of the catalogue whether a caller can use it; see [dispatch.Dispatcher.Available].
+// Available returns, for each tool of the catalogue, the reason why the caller cannot use it, nil if the caller can;
+// see [dispatch.Dispatcher.Available].
 func (r *Runner) Available(from contract.Caller) ([]*fault.Error, error) {
 	return r.dispatcher.Available(from, r.catalogue)
 }
 
-// Run runs a call once and returns its outcome; see [calls.Calls.Do]. A tool that fails is an outcome. call.Emit is
-// replaced: output goes to show.
+// Run runs a call once and returns its outcome; see [calls.Calls.Do]. The failure of a tool is an outcome too. Run
+// replaces call.Emit: show receives the output.
 func (r *Runner) Run(
 	ctx context.Context, call *tool.Call, show func(stream, text string) error,
 ) (dispatch.Outcome, error) {
@@ -233,8 +234,8 @@ func (r *Runner) Cancel(session, invocation, id string) error {
 	return r.calls.Cancel(session, invocation, id)
 }
 
-// digest identifies a call's request and caller: the agent, in which run and project, with which parameters. A
-// grant and the cage that the commands run in are no part of it.
+// digest identifies a call's request and caller: the agent, run, project and parameters. A grant and the cage of the
+// call's commands are not included.
 func digest(call *tool.Call) calls.Digest {
 	sum := sha256.New()
 	for _, part := range []string{call.Name, call.From.RunID, call.From.InvocationID, call.From.Agent, call.From.Root} {
@@ -247,8 +248,8 @@ func digest(call *tool.Call) calls.Digest {
 	return calls.Digest(sum.Sum(nil))
 }
 
-// HoldRun holds a caller's run until ctx ends, and then ends its calls. opened is called once the run is held, then
-// tell with the events of its debug sessions.
+// HoldRun holds a caller's run until ctx ends, and then ends the run's calls. It calls opened when the run is held, and
+// then tell with the events of the run's debug sessions.
 func (r *Runner) HoldRun(
 	ctx context.Context, from contract.Caller, opened func() error, tell func(contract.DebugEvent) error,
 ) error {
@@ -260,7 +261,7 @@ func (r *Runner) HoldRun(
 	if err == nil {
 		var draining bool
 		if draining, err = r.attend(ctx, from, tell); draining {
-			// The run goes on without this process, and its calls have the time that the host gives them.
+			// The run continues without this process, and its calls have the time that the host gives them.
 			return fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
 		}
 	}
@@ -269,10 +270,10 @@ func (r *Runner) HoldRun(
 		return err
 	}
 	r.calls.EndRun(from.SessionID, from.RunID)
-	// The caller has left; the run's commands and cages end all the same.
+	// The caller has left; the run's commands and cages have to end nevertheless.
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endRunTimeout)
 	defer cancel()
-	// First, so that programs that were attached to are let go.
+	// The debug sessions end first, so that attached programs are released.
 	if failed := r.debuggers.End(ending, from.SessionID, from.RunID); failed != nil {
 		r.log.WarnContext(ctx, "the debug pool was not told of the end of a run", "run_id", from.RunID,
 			"error", failed)
@@ -291,7 +292,7 @@ func (r *Runner) HoldRun(
 
 // attend reports the events of a run's debug sessions until ctx ends, the process drains, or tell fails.
 //
-// Goroutines: one that listens to the pool; it ends before attend returns.
+// Goroutines: one that receives events of the pool; it ends before attend returns.
 func (r *Runner) attend(
 	ctx context.Context, from contract.Caller, tell func(contract.DebugEvent) error,
 ) (draining bool, err error) {
@@ -306,7 +307,7 @@ func (r *Runner) attend(
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-		}) // it fails with ctx
+		}) // it fails when ctx ends
 	})
 	defer listening.Wait()
 	defer cancel()
@@ -324,20 +325,20 @@ func (r *Runner) attend(
 	}
 }
 
-// endRunTimeout is how long the sandbox may take to end a run's commands and cages.
+// endRunTimeout is the time limit for the sandbox to end a run's commands and cages.
 const endRunTimeout = 30 * time.Second
 
-// Late is the record of a process or a debug session that ended between calls. The process's id is the record's.
+// Late is the record of a process or a debug session that ended between calls. Its id is the process's id.
 type Late struct {
 	ID, Session, Run string
 	Record           contract.Record
 }
 
-// Watch tells of each process and debug session that has ended while no run of its session was held, once, until ctx
-// ends. One that is not acknowledged by [Runner.Told] is told again by another Watch. It fails as tell does, and with
+// Watch reports, until ctx ends, each process and debug session that ended while no run of its session was held, once
+// each. Another Watch repeats a record that [Runner.Told] has not acknowledged. Watch returns the errors of tell, and
 // unavailable when the runner stops.
 //
-// The end of the last watch is that of the sessions, a crash included: it ends the language servers.
+// The end of the last watch means that the sessions have ended, perhaps by a crash. It ends the language servers.
 func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
 	r.watchers.Add(1)
 	defer r.leave(ctx, &r.watchers)
@@ -388,11 +389,11 @@ func (r *Runner) Told(session, id string) {
 	r.debuggers.Told(session, id)
 }
 
-// Drain ends the streams that hold runs, and leaves the runs' calls.
+// Drain ends the streams that hold runs, and leaves the runs' calls running.
 func (r *Runner) Drain() { r.drain() }
 
-// HoldCage makes the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. With
-// checked that event comes first. It fails with bad_request for a caller without a cage.
+// HoldCage creates the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. If
+// checked is true, that event comes first. It fails with bad_request for a caller without a cage.
 func (r *Runner) HoldCage(
 	ctx context.Context, id string, from contract.Caller, checked bool, event func(contract.CageEvent) error,
 ) error {
@@ -405,12 +406,12 @@ func (r *Runner) HoldCage(
 	}, event)
 }
 
-// ReleaseCage lets go of a cage and returns its findings; see [sandbox.Cages].
+// ReleaseCage releases a cage and returns its findings; see [sandbox.Cages].
 func (r *Runner) ReleaseCage(ctx context.Context, id, session string) ([]contract.Finding, error) {
 	return r.cages.Release(ctx, id, session)
 }
 
-// Running returns the running commands of a session, or of all for "".
+// Running returns the running commands of a session, or of all sessions for "".
 func (r *Runner) Running(ctx context.Context, session string) (contract.Running, error) {
 	return r.inventory.Running(ctx, session)
 }
@@ -439,7 +440,7 @@ func (r *Runner) ListFolder(root, folder, after string, limit int) ([]project.En
 	return project.List(root, r.rules, folder, after, limit)
 }
 
-// ReadFile gives a file of a project to send; see [project.Stream].
+// ReadFile passes the content of a project's file to send; see [project.Stream].
 func (r *Runner) ReadFile(
 	ctx context.Context, root, name string, send func(size, modifiedAt int64, data []byte) error,
 ) error {
@@ -453,8 +454,8 @@ func (r *Runner) Changes(ctx context.Context, root, session, path string, since 
 	})
 }
 
-// EndSession cancels a session's calls, forgets its read records and ends its commands, those in the background
-// too. It returns the records of unreported ends; see [processes.Table.EndSession].
+// EndSession cancels a session's calls, removes its read records and ends its commands, including those in the
+// background. It returns the records of unreported ends; see [processes.Table.EndSession].
 func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Record, error) {
 	r.calls.EndSession(session)
 	r.reads.EndSession(session)
@@ -478,14 +479,14 @@ func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Rec
 	return append(records, r.debuggers.Take(session)...), err
 }
 
-// foundRecord is the record of files that unheld cages made and that tools outside run.
+// foundRecord returns the record of files that cages without a holder created and that tools outside cages run.
 func foundRecord(session string, found []contract.Finding) contract.Record {
 	payload := audit.Found(found)
 	payload["session_id"] = session
 	return contract.Record{Type: audit.CageFound, At: time.Now().UnixMilli(), Payload: payload}
 }
 
-// Stop cancels every call and returns when all have ended.
+// Stop cancels every call and returns when all calls have ended.
 func (r *Runner) Stop() {
 	r.calls.Stop()
 	r.parsers.Close()

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// A grammar that does not work keeps the service from starting, and is named (T-FM-01).
+// A grammar that does not work prevents the start of the service; the error names the grammar (T-FM-01).
 func TestABrokenGrammarRefusesTheStart(t *testing.T) {
 	t.Parallel()
 	languages := append([]*syntax.Language{{Name: "cobol"}}, syntax.Languages()...)
@@ -27,7 +27,7 @@ func TestABrokenGrammarRefusesTheStart(t *testing.T) {
 	}
 }
 
-// Where cages are demanded a caller without one calls no tool.
+// If cages are required, a caller without a cage can call no tool.
 func TestCagesOnly(t *testing.T) {
 	t.Parallel()
 	runner, err := core.New(core.Options{}, core.Deps{Languages: syntax.Languages(), CagesOnly: true})

@@ -31,7 +31,7 @@ func (s *Server) ReadFile(
 	req *toolrunnerv1.ReadFileRequest, stream grpc.ServerStreamingServer[toolrunnerv1.ReadFileChunk],
 ) error {
 	send := func(size, modifiedAt int64, data []byte) error {
-		// In one process the message itself is handed over.
+		// In one process the receiver gets the message itself.
 		return stream.Send(&toolrunnerv1.ReadFileChunk{Size: size, ModifiedAt: modifiedAt, Data: bytes.Clone(data)})
 	}
 	return s.runner.ReadFile(stream.Context(), req.GetRoot(), req.GetPath(), send)
@@ -56,7 +56,7 @@ func (s *Server) ListChanges(
 	return resp, nil
 }
 
-// Examine looks at the machine.
+// Examine returns facts about the machine.
 func (s *Server) Examine(ctx context.Context, _ *toolrunnerv1.ExamineRequest) (*toolrunnerv1.ExamineResponse, error) {
 	cages, servers, checks := s.machine.Examine(ctx)
 	return &toolrunnerv1.ExamineResponse{Cages: cages, LanguageServers: servers, Checks: checks}, nil

@@ -9,7 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ControlDebug moves a debugged program for an operator.
+// ControlDebug continues or steps a debugged program for an operator.
 func (s *Server) ControlDebug(
 	ctx context.Context, req *toolrunnerv1.ControlDebugRequest,
 ) (*toolrunnerv1.ControlDebugResponse, error) {

@@ -72,7 +72,7 @@ func schemaToProto(s *schema.Schema) (*structpb.Struct, error) {
 	return structpb.NewStruct(s.Document())
 }
 
-// availabilityToProto says that a tool can be used, or why not.
+// availabilityToProto returns that a tool can be used, or the reason why not.
 func availabilityToProto(reason *fault.Error) *toolrunnerv1.Availability {
 	return &toolrunnerv1.Availability{Available: reason == nil, Reason: reason.Proto()}
 }

@@ -21,7 +21,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Every field of a call arrives, with any value.
+// Every field of a call is converted, with any value.
 func TestCallFromProto(t *testing.T) {
 	t.Parallel()
 	same := func(id, name, input, grant string, from contract.Caller, policy dsl.Cage) bool {
@@ -44,7 +44,8 @@ func TestCallFromProto(t *testing.T) {
 			req.Context.Job = &toolrunnerv1.JobPolicy{Tools: from.Job.Tools}
 		}
 		from.Cage = dsl.CageFromProto(policy.Proto())
-		from.LanguageServers = dsl.LanguageServersFromProto(req.GetContext().GetLanguageServers()) // no list is an empty one
+		// a missing list is an empty one
+		from.LanguageServers = dsl.LanguageServersFromProto(req.GetContext().GetLanguageServers())
 		from.Debugging = dsl.DebuggingFromProto(req.GetContext().GetDebugging())
 		got := callFromProto(req)
 		return got.ID == id && got.Name == name && string(got.Input) == input && got.Grant == grant &&
@@ -58,7 +59,7 @@ func TestCallFromProto(t *testing.T) {
 	}
 }
 
-// A result carries content, failure, records and time; text that is no UTF-8 is made so.
+// A result has content, failure, records and time. Text that is not UTF-8 is made valid.
 func TestResultToProto(t *testing.T) {
 	t.Parallel()
 	got := resultToProto(dispatch.Outcome{
@@ -96,7 +97,7 @@ func TestResultToProto(t *testing.T) {
 	}
 }
 
-// A question to the operator carries all an operator needs, and text that is no UTF-8 is made so.
+// A request for approval has all facts that the operator needs. Text that is not UTF-8 is made valid.
 func TestApprovalToProto(t *testing.T) {
 	t.Parallel()
 	ask := &contract.Subject{
@@ -128,7 +129,7 @@ func TestApprovalToProto(t *testing.T) {
 	}
 }
 
-// Every state and every category has its name on the wire.
+// Every state and every category has its name in the protocol.
 func TestEnumsAreComplete(t *testing.T) {
 	t.Parallel()
 	for _, s := range []project.State{project.Found, project.Missing, project.Unchanged, project.Refused} {

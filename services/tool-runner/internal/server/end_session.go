@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// EndSession forgets a session's read records and ends its processes, and returns the records of their ends.
+// EndSession removes a session's read records and ends its processes. It returns the records of their ends.
 func (s *Server) EndSession(
 	ctx context.Context,
 	req *toolrunnerv1.EndSessionRequest,

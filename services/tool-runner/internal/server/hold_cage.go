@@ -22,7 +22,7 @@ func (s *Server) HoldCage(
 		}
 		message := toolwire.CageEvent(e)
 		if message == nil {
-			return nil // of a kind this build does not know
+			return nil // an event of a kind that this build does not know
 		}
 		return stream.Send(message)
 	})

@@ -9,7 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// HoldRun holds a run for as long as the stream lasts.
+// HoldRun holds a run until the stream ends.
 func (s *Server) HoldRun(
 	req *toolrunnerv1.HoldRunRequest,
 	stream grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent],

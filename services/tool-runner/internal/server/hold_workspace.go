@@ -6,7 +6,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// HoldWorkspace notes a process that runs agents for as long as the stream lasts.
+// HoldWorkspace registers a process that runs agents until the stream ends.
 func (s *Server) HoldWorkspace(
 	_ *toolrunnerv1.HoldWorkspaceRequest, stream grpc.ServerStreamingServer[toolrunnerv1.HoldWorkspaceEvent],
 ) error {

@@ -9,7 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ListLanguageServers lists the language servers of a project's folder, or of all.
+// ListLanguageServers lists the language servers of a project's folder, or of all folders.
 func (s *Server) ListLanguageServers(
 	ctx context.Context, req *toolrunnerv1.ListLanguageServersRequest,
 ) (*toolrunnerv1.ListLanguageServersResponse, error) {

@@ -10,8 +10,7 @@ import (
 	"kaged.dev/pkg/contract/toolwire"
 )
 
-// ListTools returns the catalogue, which does not change while the service runs, and the tools that a caller can
-// use.
+// ListTools returns the catalogue, which does not change while the service runs, and the tools that a caller can use.
 func (s *Server) ListTools(
 	_ context.Context,
 	req *toolrunnerv1.ListToolsRequest,

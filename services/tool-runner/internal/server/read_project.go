@@ -6,7 +6,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ReadProject returns files of a project as they are now.
+// ReadProject returns files of a project in their present state.
 func (s *Server) ReadProject(
 	ctx context.Context,
 	req *toolrunnerv1.ReadProjectRequest,

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// ReleaseCage releases a cage and reports its leftovers.
+// ReleaseCage releases a cage and returns its findings.
 func (s *Server) ReleaseCage(
 	ctx context.Context,
 	req *toolrunnerv1.ReleaseCageRequest,

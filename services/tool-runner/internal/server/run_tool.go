@@ -6,8 +6,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// RunTool runs one call and streams its output. The end of the caller's stream ends the call. A call that was
-// cancelled after its tool was reached has a result: it holds the records of its effects.
+// RunTool runs one call and streams its output. The end of the caller's stream cancels the call. If a call is cancelled
+// after its tool was called, it has a result, with the records of its effects.
 func (s *Server) RunTool(
 	req *toolrunnerv1.RunToolRequest,
 	stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent],

@@ -1,5 +1,5 @@
-// Package server is tool-runner's gRPC side: messages in, core's types out, and back. One file per RPC; convert.go
-// holds the only code that knows both sides.
+// Package server is the gRPC server of tool-runner. It converts messages to the types of core and back. Each RPC has a
+// file; only convert.go uses both kinds of types.
 package server
 
 import (
@@ -17,12 +17,12 @@ type Server struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	runner  *core.Runner
 	machine Machine
-	// listing renders the catalogue, once and when it is first asked for: a command that calls one tool does not
-	// pay for it.
+	// listing returns the catalogue as messages. They are made once, at the first request, because a command that calls
+	// one tool does not need them.
 	listing func() ([]*toolrunnerv1.Tool, error)
 }
 
-// Machine looks at the workspace's machine. A silent part is part of the answer.
+// Machine examines the workspace's machine. If a part does not answer, the answer has that fact.
 type Machine interface {
 	Examine(context.Context) (*commonv1.CageReport, []*commonv1.LanguageServerReport, []*commonv1.MachineCheck)
 }

@@ -9,7 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// StopLanguageServers ends language servers, which start again with the next question.
+// StopLanguageServers ends language servers. They start again with the next query.
 func (s *Server) StopLanguageServers(
 	ctx context.Context, req *toolrunnerv1.StopLanguageServersRequest,
 ) (*toolrunnerv1.StopLanguageServersResponse, error) {

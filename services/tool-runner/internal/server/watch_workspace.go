@@ -11,7 +11,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// WatchWorkspace tells a watcher the events between calls.
+// WatchWorkspace sends a watcher the events between calls.
 //
 // Goroutines: one that reads acknowledgements, which ends with the stream.
 func (s *Server) WatchWorkspace(

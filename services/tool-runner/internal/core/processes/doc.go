@@ -7,7 +7,7 @@
 //
 // Each session's part is a file, which each change replaces atomically, so that a restart of this process loses no
 // entry; without a folder it is in memory. The file stores the position of the poll before the last, so that after a
-// restart output is repeated and none is lost.
+// restart output may be repeated but is never lost.
 //
 // A process is visible to the agent that started it and to its ancestors, never to its children or siblings, whose
 // cages may be narrower.

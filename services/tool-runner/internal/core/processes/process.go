@@ -27,7 +27,7 @@ const (
 	TimedOut     Reason = "timeout"
 	Killed       Reason = "killed"
 	SessionEnded Reason = "session_ended"
-	// The limits of its agent's cage that ended it.
+	// The process exceeded a limit of its agent's cage.
 	OutOfMemory      Reason = "oom"
 	TooManyProcesses Reason = "pids"
 	OutOfTime        Reason = "walltime"
@@ -37,39 +37,42 @@ const (
 
 // Process is an entry of the table. Times are milliseconds since the Unix epoch.
 type Process struct {
-	// ID is a ULID; Session, Run and Call say which call started it, Agent the tree path of the agent that made it.
+	// ID is a ULID. Session, Run and Call are those of the call that started the process. Agent is the tree path of the
+	// calling agent.
 	ID      string `json:"id"`
 	Session string `json:"-"`
 	Run     string `json:"run"`
 	Call    string `json:"call"`
 	Agent   string `json:"agent"`
-	// Command and Cwd are as people are shown them. Terminal says that it has one.
+	// Command and Cwd are in the form shown to people. Terminal is true if the process has a terminal.
 	Command  string `json:"command"`
 	Cwd      string `json:"cwd"`
 	Terminal bool   `json:"terminal"`
-	// Timeout is how long it may run.
+	// Timeout is the time limit of the process.
 	Timeout   time.Duration `json:"timeout"`
 	StartedAt int64         `json:"started_at"`
 
 	Status Status `json:"status"`
-	// ExitCode, Signal, Reason and EndedAt are about one that exited. ExitCode is 137 for one that ran out of its time.
+	// ExitCode, Signal, Reason and EndedAt describe the end of an exited process. ExitCode is 137 for a process that
+	// exceeded its time limit.
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"`
 	Reason   Reason `json:"reason,omitempty"`
 	EndedAt  int64  `json:"ended_at,omitempty"`
-	// Shown is up to which byte of its output polls have shown it, as far as it is certain that they were answered.
+	// Shown is the number of the byte up to which polls have returned output in answers that the caller certainly
+	// received.
 	Shown int64 `json:"shown"`
 
-	// Start and End say which bytes of its output are kept, by the host's last word.
+	// Start and End delimit the kept output, by the host's last answer.
 	Start int64 `json:"-"`
 	End   int64 `json:"-"`
-	// Unread is how many bytes no poll has shown yet.
+	// Unread is the number of bytes that no poll has returned yet.
 	Unread int64 `json:"-"`
-	// News marks a known end reported for the first time.
+	// News is true in the first report of a known end.
 	News bool `json:"news,omitempty"`
 }
 
-// exit notes how the process ended. now is when that was learned.
+// exit records the end of the process. now is the time at which the end became known.
 func (p *Process) exit(e contract.Exit, now time.Time) {
 	if e.Reason == contract.ReasonLost {
 		p.lose(now)
@@ -89,10 +92,11 @@ func (p *Process) exit(e contract.Exit, now time.Time) {
 	}
 }
 
-// lose marks that the end of the process is unknown.
+// lose records that the end of the process is unknown.
 func (p *Process) lose(now time.Time) { p.Status, p.EndedAt = Lost, now.UnixMilli() }
 
-// visible reports whether an agent may see and handle the process: its own, or one of an agent below it.
+// visible reports whether an agent may see and control the process: its own processes, and those of the agents below
+// it.
 func (p *Process) visible(agent string) bool {
 	return p.Agent == agent || agent != "" && strings.HasPrefix(p.Agent, agent+".")
 }

@@ -20,20 +20,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// host is a fake that runs no processes; the test sets their states.
+// host is a fake that runs no processes. The test sets their states.
 type host struct {
 	mu        sync.Mutex // guards the fields below
 	processes map[string]*ran
-	refuse    error // error of every start
-	away      error // error of every method
-	silent    bool  // calls are not answered before the caller leaves
-	listed    int   // how often all were asked for
+	refuse    error // the error of every start
+	away      error // the error of every method
+	silent    bool  // calls are not answered while the caller waits
+	listed    int   // the number of requests for all processes
 }
 
 type ran struct {
 	session string
 	output  string
-	start   int64 // the first byte that is kept
+	start   int64 // the first kept byte
 	exit    *contract.Exit
 	changed chan struct{}
 }
@@ -58,7 +58,7 @@ func (h *host) Start(ctx context.Context, id string, spec sandbox.Spec) error {
 	if err == nil {
 		err = h.refuse
 	}
-	if err == nil || h.silent { // a silent host may have started it
+	if err == nil || h.silent { // a silent host may have started the process
 		h.processes[id] = &ran{session: spec.Owner.SessionID, changed: make(chan struct{})}
 	}
 	return err
@@ -101,7 +101,7 @@ func (h *host) Attach(
 		at := min(max(from, r.start), int64(len(r.output)))
 		data, known, changed := r.output[at:], h.known(id, r), r.changed
 		h.mu.Unlock()
-		for len(data) > 0 { // in small pieces, cut anywhere
+		for len(data) > 0 { // in small pieces with arbitrary ends
 			n := min(len(data), 3)
 			if err := output(at, []byte(data[:n])); err != nil {
 				return contract.Process{}, err
@@ -158,7 +158,7 @@ func (h *host) Processes(ctx context.Context, session string) ([]contract.Proces
 	return list, nil
 }
 
-// prints has a process print, of which the last keep bytes are kept.
+// prints makes a process print text; only the last keep bytes stay.
 func (h *host) prints(id, text string, keep int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,8 +234,7 @@ func poll(t testing.TB, table *processes.Table, id string, limit int) processes.
 	return page
 }
 
-// Every kind of end has its status, reason and code; its first report is marked as news
-// (T-T20-PROC-02).
+// Every kind of end has its status, reason and code, and its first report is marked as news (T-T20-PROC-02).
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -274,7 +273,7 @@ func TestEnds(t *testing.T) {
 			func() processes.Process { return status(t, table, id) },
 			func() processes.Process { return poll(t, table, id, 10).Process },
 			func() processes.Process {
-				h.set(func() { clear(h.processes) }) // forgotten by its host, and still known
+				h.set(func() { clear(h.processes) }) // unknown to its host, still in the table
 				return status(t, open(h, dir), id)
 			},
 		} {
@@ -335,8 +334,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A host that is away or does not answer is unavailable, which leaves the process's state open; a
-// caller that leaves is neither.
+// A host that is stopped or does not answer is reported as unavailable, and the process's state stays as it is. A
+// caller that leaves early changes nothing.
 func TestHostAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -382,7 +381,7 @@ func TestHostAway(t *testing.T) {
 	})
 }
 
-// A failed start leaves no entry in the table, and no process if it was started nevertheless.
+// After a failed start the table has no entry, and a process that was started nevertheless is ended.
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -415,13 +414,13 @@ func TestFailedStart(t *testing.T) {
 				t.Errorf("%s runs", id)
 			}
 		}
-		if id := begin(t, table, "c"); id == "" { // the same call may try again
+		if id := begin(t, table, "c"); id == "" { // the same call may start the process again
 			t.Error("no id")
 		}
 	})
 }
 
-// The same call of an agent makes one process, also for another table on the same folder.
+// The same call of an agent starts one process, even with another table on the same folder.
 func TestCallStartsOnce(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()

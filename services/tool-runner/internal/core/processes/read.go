@@ -12,29 +12,31 @@ import (
 	"kaged.dev/pkg/workspace/text"
 )
 
-// Page is a piece of a process's output, and the process's state after that piece was read.
+// Page is a piece of a process's output, with the process's state after the piece was read.
 type Page struct {
 	Process
-	// Output is the text of the bytes from number From up to Next.
+	// Output is the text of the bytes from number From to Next, without the byte at Next.
 	Output     string
 	From, Next int64
-	// Omitted is the number of requested bytes before From that are left out.
+	// Omitted is the number of requested bytes before From that are missing.
 	Omitted int64
 }
 
 const (
-	// nothing is the offset to attach at for no output at all.
+	// nothing is the attach offset that returns no output.
 	nothing = math.MaxInt64
-	// gather is how long a poll collects output after the first piece: programs write a line in several pieces.
+	// gather is the time for which a poll collects further output after the first piece: programs write a line in several
+	// pieces.
 	gather = 50 * time.Millisecond
-	// unsettled is the most bytes held back at the end of output because the next bytes may change their text.
+	// unsettled is the maximum number of bytes held back at the end of the output because the next bytes may change their
+	// text.
 	unsettled = 4 << 10
 )
 
 // errEnough stops a transfer of output after the wanted bytes.
 var errEnough = errors.New("enough was read")
 
-// ignore drops output.
+// ignore discards output.
 func ignore(int64, []byte) error { return nil }
 
 // Status returns the present state of a process. It fails with process_not_found and unavailable.
@@ -48,7 +50,7 @@ func (t *Table) Status(ctx context.Context, sessionID, agent, id string) (Proces
 	return t.state(ctx, s, e)
 }
 
-// Wait returns the state of a process when it has ended, or after the duration most. It fails as Status does.
+// Wait returns the state of a process when the process has ended, or after the duration most. It fails as Status does.
 func (t *Table) Wait(ctx context.Context, sessionID, agent, id string, most time.Duration) (Process, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -60,7 +62,7 @@ func (t *Table) Wait(ctx context.Context, sessionID, agent, id string, most time
 	defer cancel()
 	known, err := t.host.Attach(bounded, id, nothing, true, ignore)
 	if err != nil && ctx.Err() == nil {
-		return t.state(ctx, s, e) // it still runs, or its host was restarted
+		return t.state(ctx, s, e) // the process still runs, or its host was restarted
 	}
 	return t.settle(s, e, known, late(ctx, err))
 }
@@ -70,7 +72,7 @@ func (t *Table) state(ctx context.Context, s *session, e *entry) (Process, error
 	return t.settle(s, e, known, err)
 }
 
-// attach passes the existing output from byte number from on to output. It does not wait for more.
+// attach passes the existing output from byte number from on to output. It waits for no further output.
 func (t *Table) attach(
 	ctx context.Context,
 	e *entry,
@@ -83,9 +85,9 @@ func (t *Table) attach(
 	return known, late(ctx, err)
 }
 
-// Poll returns the output since the last poll: its last limit characters if it is longer. Without
-// output it waits, at most for the duration wait, until there is some or the process ends. show
-// receives all the text as it comes. Poll fails with process_not_found and unavailable.
+// Poll returns the output since the last poll, cut to its last limit characters. Without output Poll waits until
+// there is some, the process ends or the duration wait has passed. show receives all text as it arrives. Poll fails
+// with process_not_found and unavailable.
 func (t *Table) Poll(
 	ctx context.Context,
 	sessionID, agent, id string,
@@ -130,7 +132,7 @@ func (t *Table) Poll(
 	page.Omitted, page.Output = page.From-from, readable(raw, e.Terminal)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A new poll proves that the caller received the answer to the last one.
+	// A new poll proves that the caller received the answer to the previous poll.
 	e.read = max(e.read, page.Next)
 	if e.Shown != from {
 		e.Shown = from
@@ -140,8 +142,8 @@ func (t *Table) Poll(
 	return page, nil
 }
 
-// follow waits until a process that was running a moment ago writes output, and for the duration
-// gather after that, or until the process ends. It returns the state at that time.
+// follow waits until a running process writes output, and for the duration gather after that, or until the process
+// ends. It returns the state at that time.
 func (t *Table) follow(
 	ctx context.Context,
 	known contract.Process,
@@ -161,15 +163,14 @@ func (t *Table) follow(
 		gathering.Stop()
 	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		known.OutputEnd = c.at // it still runs
+		known.OutputEnd = c.at // the process still runs
 		return known, nil
 	}
 	return now, err
 }
 
-// ReadAt returns at most limit characters of a process's output from byte number from on, or from
-// the first kept byte after it. The next Poll is not affected. ReadAt fails with process_not_found
-// and unavailable.
+// ReadAt returns at most limit characters of a process's output from byte number from, or from the first kept byte
+// after it. It does not affect the next Poll. ReadAt fails with process_not_found and unavailable.
 func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from int64, limit int) (Page, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -185,7 +186,7 @@ func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from in
 		case start < 0:
 			start = at
 		case at != start+int64(len(raw)):
-			return errEnough // the rest is behind a gap
+			return errEnough // the rest follows a gap
 		}
 		if raw = append(raw, data...); len(raw) > most {
 			return errEnough
@@ -213,10 +214,10 @@ func (t *Table) ReadAt(ctx context.Context, sessionID, agent, id string, from in
 	}, nil
 }
 
-// collector keeps the last bytes of output that comes in pieces.
+// collector keeps the last bytes of output that arrives in pieces.
 type collector struct {
 	most  int
-	raw   []byte // the bytes from number start up to at, without a gap
+	raw   []byte // the bytes from number start to at, without a gap
 	start int64
 	at    int64
 	shown text.Printed
@@ -248,8 +249,8 @@ func settled(raw []byte, terminal bool) []byte {
 	return raw
 }
 
-// wholeFrom drops the leading bytes of a character without its first byte. raw begins at byte
-// number at; it is left alone if that is the requested offset asked.
+// wholeFrom drops the leading bytes of a character that lacks its first byte. raw begins at byte number at. raw is not
+// changed if at is the requested offset asked.
 func wholeFrom(raw []byte, at, asked int64) ([]byte, int64) {
 	if at == asked {
 		return raw, at
@@ -261,7 +262,7 @@ func wholeFrom(raw []byte, at, asked int64) ([]byte, int64) {
 	return raw[n:], at + int64(n)
 }
 
-// readable returns the text of a piece.
+// readable returns a piece of output as text.
 func readable(raw []byte, terminal bool) string {
 	p := text.Printed{Terminal: terminal}
 	return p.Write(raw) + p.Finish()

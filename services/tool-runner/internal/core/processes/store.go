@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// store keeps the tables of sessions, a file each. A store without a folder is empty.
+// store keeps one file per session with the session's table. A store without a folder is empty.
 type store struct {
 	dir string
 	log *slog.Logger
@@ -33,8 +33,8 @@ func (s store) path(session string) string {
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// load returns a session's processes. An unreadable file counts as empty: its processes are
-// invisible, and still end with their session.
+// load returns a session's processes. An unreadable file counts as empty: its processes are invisible, but still end
+// with their session.
 func (s store) load(session string) []*Process {
 	if s.dir == "" {
 		return nil
@@ -48,7 +48,7 @@ func (s store) load(session string) []*Process {
 		err = json.Unmarshal(data, &f)
 	}
 	if err == nil && f.Session != session {
-		err = fmt.Errorf("it is of the session %q", f.Session)
+		err = fmt.Errorf("it belongs to the session %q", f.Session)
 	}
 	if err != nil {
 		s.log.Error("a table of background processes cannot be read", "session", session, "error", err)
@@ -64,14 +64,14 @@ func (s store) load(session string) []*Process {
 	return kept
 }
 
-// pending returns the sessions with a running process, or one with an unreported end.
+// pending returns the sessions with a running process, or with a process with an unreported end.
 func (s store) pending() (sessions []string) {
 	if s.dir == "" {
 		return nil
 	}
 	names, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 	if err != nil {
-		return nil // the pattern is ours
+		return nil // the pattern is a constant
 	}
 	for _, name := range names {
 		var f file
@@ -85,7 +85,7 @@ func (s store) pending() (sessions []string) {
 	return sessions
 }
 
-// save puts a session's file in place.
+// save replaces a session's file.
 func (s store) save(session string, processes []*Process) {
 	if s.dir == "" {
 		return
@@ -124,7 +124,7 @@ func (s store) write(session string, processes []*Process) error {
 	return err
 }
 
-// sweep removes files unchanged for age, and half-written files of a killed process.
+// sweep removes files that are unchanged for the duration age, and partly written files of a killed kaged process.
 func (s store) sweep(age time.Duration) {
 	if s.dir == "" {
 		return
@@ -140,7 +140,7 @@ func (s store) sweep(age time.Duration) {
 		}
 		old := time.Since(info.ModTime())
 		if old > age || strings.HasPrefix(e.Name(), "new-") && old > time.Hour {
-			_ = os.Remove(filepath.Join(s.dir, e.Name())) // one that stays is tried again at the next start
+			_ = os.Remove(filepath.Join(s.dir, e.Name())) // a file that remains is tried again at the next start
 		}
 	}
 }

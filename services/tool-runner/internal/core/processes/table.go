@@ -15,15 +15,16 @@ import (
 	"kaged.dev/pkg/sandbox"
 )
 
-// Options bound the table.
+// Options are the limits of the table.
 type Options struct {
-	// Dir is the folder of the tables, empty for none. A table unchanged for KeptFor is forgotten
-	// at the next start.
+	// Dir is the folder of the tables, empty for no folder. A table that is unchanged for KeptFor is removed at
+	// the next start.
 	Dir     string
 	KeptFor time.Duration
-	// Ended is how many ended processes of one session are remembered, Sessions how many sessions are held in memory.
+	// Ended is the maximum number of remembered ended processes per session, Sessions the maximum number of sessions in
+	// memory.
 	Ended, Sessions int
-	// Patience is how long the host may take to answer.
+	// Patience is the time limit for an answer of the host.
 	Patience time.Duration
 }
 
@@ -33,14 +34,15 @@ type Table struct {
 	opts  Options
 	store store
 
-	mu       sync.Mutex // guards sessions, and of each how it is used
+	mu       sync.Mutex // guards sessions and their use counts
 	sessions map[string]*session
 
-	pendingMu sync.Mutex      // guards pending; taken last
+	pendingMu sync.Mutex      // guards pending; locked last
 	pending   map[string]bool // sessions with a running process, or with an unreported end
 }
 
-// session is one session's part. One instance exists at a time: it is forgotten only while unused.
+// session is one session's part of the table. At most one instance exists at a time: an instance is dropped only while
+// unused.
 type session struct {
 	id    string
 	users int
@@ -51,22 +53,21 @@ type session struct {
 	list   []*entry // in the order they were started
 }
 
-// entry is a process and the facts known to this kaged process alone.
+// entry is a process, with facts that only this kaged process knows.
 type entry struct {
 	Process
-	starting bool  // the start is under way: an unknown process is no lost one
-	read     int64 // up to which byte polls have shown its output
+	starting bool  // the start is in progress, so a process unknown to the host is not lost
+	read     int64 // the number of the byte up to which polls have returned the output
 }
 
-// New returns the table of host's processes.
+// New returns the table of the processes of host.
 func New(host sandbox.Background, log *slog.Logger, opts Options) *Table {
 	return &Table{
 		host: host, opts: opts, store: store{opts.Dir, log}, sessions: map[string]*session{}, pending: map[string]bool{},
 	}
 }
 
-// Open forgets the tables unchanged for long, and finds those with processes of unknown or
-// unreported ends.
+// Open removes the tables that are unchanged for long, and finds those with processes with unknown or unreported ends.
 func (t *Table) Open() {
 	t.store.sweep(t.opts.KeptFor)
 	for _, id := range t.store.pending() {
@@ -74,9 +75,9 @@ func (t *Table) Open() {
 	}
 }
 
-// Start notes a process and starts it. The table fills in the fields of p it knows better. A call that has started
-// a process already gets that one. Start fails as [sandbox.Background.Start] does, and then no process runs and no
-// entry is made.
+// Start records a process and starts it. The table sets those fields of p that it determines itself. If the call has
+// already started a process, Start returns that process. Start fails as [sandbox.Background.Start] does; then no
+// process runs and the table has no entry.
 func (t *Table) Start(ctx context.Context, p Process, spec sandbox.Spec) (Process, error) {
 	s := t.open(p.Session)
 	defer t.close(s)
@@ -113,7 +114,7 @@ func (t *Table) Start(ctx context.Context, p Process, spec sandbox.Spec) (Proces
 	return e.Process, nil
 }
 
-// undo ends a process that may run although its start failed: its id would stay unknown.
+// undo ends a process that may run although its start failed, because its caller does not get its id.
 func (t *Table) undo(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.Patience)
 	defer cancel()
@@ -139,7 +140,7 @@ func (t *Table) List(ctx context.Context, sessionID, agent string) ([]Process, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := []Process{}
-	for _, e := range slices.Clone(s.list) { // to tell of one may forget another
+	for _, e := range slices.Clone(s.list) { // a report about one process may remove another
 		if e.visible(agent) {
 			list = append(list, t.tell(s, e))
 		}
@@ -152,12 +153,12 @@ func (t *Table) Signal(ctx context.Context, sessionID, agent, id, name string) e
 	return t.reach(ctx, sessionID, agent, id, func(ctx context.Context) error { return t.host.Signal(ctx, id, name) })
 }
 
-// Input writes to the standard input and, with end, ends it; see [sandbox.Background]. It fails as Signal does.
+// Input writes to the standard input and, if end is true, closes it; see [sandbox.Background]. It fails as Signal does.
 func (t *Table) Input(ctx context.Context, sessionID, agent, id string, data []byte, end bool) error {
 	return t.reach(ctx, sessionID, agent, id, func(ctx context.Context) error { return t.host.Input(ctx, id, data, end) })
 }
 
-// End ends a process and everything it started. One that has ended is returned as it is.
+// End ends a process and everything it started. An ended process is returned unchanged.
 func (t *Table) End(ctx context.Context, sessionID, agent, id string) (Process, error) {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -171,9 +172,9 @@ func (t *Table) End(ctx context.Context, sessionID, agent, id string) (Process, 
 	return t.settle(s, e, known, late(ctx, err))
 }
 
-// EndSession ends the processes of a session and notes their ends. Their output stays readable for
-// a while. It returns those with an unreported end; an end stays unreported, so that a caller that
-// missed the answer can ask again.
+// EndSession ends the processes of a session and records their ends. Their output stays readable for a limited time.
+// EndSession returns the processes with an unreported end. The ends stay unreported, so that a caller that missed the
+// answer can ask again.
 func (t *Table) EndSession(ctx context.Context, sessionID string, end func(context.Context) error) ([]Process, error) {
 	if err := end(ctx); err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func (t *Table) EndSession(ctx context.Context, sessionID string, end func(conte
 	return news, nil
 }
 
-// reach acts on a running process.
+// reach calls do for a running process.
 func (t *Table) reach(ctx context.Context, sessionID, agent, id string, do func(context.Context) error) error {
 	s := t.open(sessionID)
 	defer t.close(s)
@@ -230,7 +231,7 @@ func (s *session) find(agent, id string) (*entry, error) {
 	return s.list[i], nil
 }
 
-// refresh asks the host for all processes of a session of which no end is known.
+// refresh asks the host for all processes of a session with an unknown end.
 func (t *Table) refresh(ctx context.Context, s *session) error {
 	s.mu.Lock()
 	var asked []*entry
@@ -268,7 +269,7 @@ func (t *Table) refresh(ctx context.Context, s *session) error {
 	return nil
 }
 
-// settle notes the host's answer about a process, and reports it.
+// settle records the host's answer about a process, and returns the process.
 func (t *Table) settle(s *session, e *entry, known contract.Process, err error) (Process, error) {
 	if err := t.learn(s, e, known, err); err != nil {
 		return Process{}, err
@@ -278,8 +279,8 @@ func (t *Table) settle(s *session, e *entry, known contract.Process, err error) 
 	return t.tell(s, e), nil
 }
 
-// learn notes the host's answer about a process: its state, or by the error not_found that it is
-// unknown there; other errors are returned.
+// learn records the host's answer about a process: its state, or the error not_found for an unknown process. It returns
+// other errors.
 func (t *Table) learn(s *session, e *entry, known contract.Process, err error) error {
 	unknown := errors.Is(err, fault.ProcessNotFound)
 	if err != nil && !unknown {
@@ -299,7 +300,7 @@ func (e *entry) learn(known contract.Process, isKnown bool) bool {
 	if isKnown {
 		e.Start, e.End = known.OutputStart, known.OutputEnd
 	} else {
-		e.Start = e.End // no byte is kept
+		e.Start = e.End // no byte of the output is kept
 	}
 	if e.Status != Running {
 		return false
@@ -314,8 +315,8 @@ func (e *entry) learn(known contract.Process, isKnown bool) bool {
 	return e.News
 }
 
-// tell returns a process in its readers' form; the first report of its end is marked as news. The
-// caller holds the session.
+// tell returns a process in the form for readers. The first report of its end is marked as news. The caller holds the
+// session.
 func (t *Table) tell(s *session, e *entry) Process {
 	p := e.Process
 	p.Unread = e.unread()
@@ -328,7 +329,7 @@ func (t *Table) tell(s *session, e *entry) Process {
 
 func (e *entry) unread() int64 { return max(0, e.End-max(e.Start, e.read)) }
 
-// open returns a session's part, read from its file if need be; close gives it back.
+// open returns a session's part of the table, read from its file if necessary. close ends the use.
 func (t *Table) open(id string) *session {
 	t.mu.Lock()
 	s := t.sessions[id]
@@ -361,8 +362,8 @@ func (t *Table) close(s *session) {
 	}
 }
 
-// makeRoom forgets the session that was not used for the longest, where there are too many; its file stays. The caller
-// holds t.mu.
+// makeRoom drops the least recently used session from memory if there are too many; its file stays. The caller holds
+// t.mu.
 func (t *Table) makeRoom() {
 	if len(t.sessions) < t.opts.Sessions {
 		return
@@ -378,8 +379,8 @@ func (t *Table) makeRoom() {
 	}
 }
 
-// save stores a session's table, without the oldest of too many ended processes; one with an
-// unreported end is kept. The caller holds the session.
+// save stores a session's table. If there are too many ended processes, save leaves out the oldest ones with reported
+// ends. The caller holds the session.
 func (t *Table) save(s *session) {
 	ended := 0
 	for i := len(s.list) - 1; i >= 0; i-- {
@@ -398,7 +399,8 @@ func (t *Table) save(s *session) {
 	t.store.save(s.id, list)
 }
 
-// late makes an error of a host that took too long one that says so; the end of ctx is its own error.
+// late replaces the error of a host that exceeded its time limit by an error with that cause. The end of ctx is its own
+// error.
 func late(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

@@ -17,8 +17,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/processes"
 )
 
-// Ended processes are remembered up to a number, those that run always; sessions are held in memory up to a number and
-// come back from their files; old files go.
+// The table keeps a limited number of ended processes and all running ones. A limited number of sessions is in memory;
+// the others are read from their files. Old files are removed.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
@@ -71,7 +71,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// An unreadable file counts as missing, and so does an unwritable folder: agents work on.
+// An unreadable file counts as missing, and so does an unwritable folder; agents continue to work.
 func TestBrokenStore(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
@@ -113,7 +113,7 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// Concurrent use of a session, with tables forgotten meanwhile, loses no process.
+// Concurrent use of a session loses no process, even if tables are dropped from memory at the same time.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	h, dir := newHost(), t.TempDir()
@@ -167,8 +167,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// The end of a session is asked for once, and the ends of its processes are known afterwards; one
-// without processes needs no more.
+// The table asks for the end of a session once and then knows the ends of its processes. A session without processes
+// needs no request.
 func TestEndSession(t *testing.T) {
 	t.Parallel()
 	h := newHost()

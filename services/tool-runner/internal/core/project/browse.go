@@ -24,9 +24,9 @@ type Entry struct {
 	ModifiedAt int64
 }
 
-// List returns the entries of a folder after a name, in order, at most limit, and whether there are
-// more. Names that are not UTF-8 and denied paths are left out. It fails with not_found if root is no folder, with
-// file_not_found, and with invalid_params for a path that is no folder or leaves the project.
+// List returns at most limit entries of a folder in order, after the name after, and whether there are more. It leaves
+// out names that are not UTF-8, and denied paths. It fails with not_found if root is no folder, with file_not_found,
+// and with invalid_params for a path that is no folder or leaves the project.
 func List(root string, rules paths.Rules, folder, after string, limit int) ([]Entry, bool, error) {
 	space, err := paths.Open(root, rules)
 	if err != nil {
@@ -59,7 +59,7 @@ func List(root string, rules paths.Rules, folder, after string, limit int) ([]En
 	return described(f, names[:min(len(names), limit)]), more, nil
 }
 
-// described returns entries with their facts, without those that are gone by now.
+// described returns entries with their attributes, without those removed meanwhile.
 func described(dir *os.File, names []fs.DirEntry) []Entry {
 	list := make([]Entry, 0, len(names))
 	for _, e := range names {
@@ -84,12 +84,12 @@ func kindOf(mode fs.FileMode) string {
 	return "other"
 }
 
-// chunkBytes is how much of a file goes out at once.
+// chunkBytes is the number of bytes of a file that are sent at once.
 const chunkBytes = 256 << 10
 
-// Stream gives a file to send, a piece at a time, as it was when it was opened: a file that shrinks ends early, and
+// Stream passes a file to send in pieces, with the size it had when it was opened: a file that shrinks ends early, and
 // additions are left out. The first piece may be empty. It fails with not_found if root is no folder, with
-// file_not_found, file_not_regular, invalid_params and capability_denied, and as send does.
+// file_not_found, file_not_regular, invalid_params and capability_denied, and with the errors of send.
 func Stream(
 	ctx context.Context, root string, rules paths.Rules, name string, send func(
 		size, modifiedAt int64, data []byte,

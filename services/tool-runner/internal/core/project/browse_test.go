@@ -12,8 +12,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/project"
 )
 
-// A folder is listed in the order of names, a page at a time, without denied paths; a file is streamed
-// whole, and no file outside the project or denied is shown.
+// A folder is listed in pages in the order of names, without denied paths. A file is streamed completely. Files outside
+// the project and denied files are refused.
 func TestBrowse(t *testing.T) {
 	root := t.TempDir()
 	large := strings.Repeat("0123456789abcdef", 40000)

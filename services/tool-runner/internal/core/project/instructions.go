@@ -19,8 +19,8 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// The bounds of instructions: bytes of all texts, levels of imports, imported files, and folders up to the repository's
-// root.
+// The limits of instructions: the bytes of all texts, the levels of imports, the number of imported files, and the
+// number of folders up to the repository's root.
 const (
 	maxInstructions = 64 << 10
 	maxImportDepth  = 5
@@ -28,16 +28,16 @@ const (
 	maxFolders      = 16
 )
 
-// instructionFiles are the names in a folder, the first one counts.
+// instructionFiles are the names in a folder; the first existing file counts.
 var instructionFiles = []string{"AGENTS.md", "CLAUDE.md"}
 
-// toolFolders are the hidden folders of a project that imports may name; other hidden files stay out.
+// toolFolders are the hidden folders of a project from which files may be imported. Other hidden folders are excluded.
 var toolFolders = []string{".kaged", ".agents", ".claude", ".cursor", ".github"}
 
 // instructions returns the project's instructions, [dsl.InstructionsPath], as one file: the texts of AGENTS.md, or of
-// CLAUDE.md in a folder without one, of the repository's root and of each folder down to the project, the nearest last,
-// with the files that they import. Invisible characters are removed. A link that leads out of the project, a pipe or a
-// file that is no text counts as missing.
+// CLAUDE.md in a folder without AGENTS.md, of the repository's root and of each folder down to the project, with the
+// project's own text last, with the files that they import. Invisible characters are removed. A link that leads out of
+// the project, a pipe and a file that is no text count as missing.
 func (o Options) instructions(root, known string, left int64) File {
 	file := File{Path: dsl.InstructionsPath, State: Missing}
 	space, err := paths.Open(root, paths.Rules{Denied: o.Rules.Denied, Home: o.Rules.Home, Within: o.Rules.Within})
@@ -63,10 +63,10 @@ func (o Options) instructions(root, known string, left int64) File {
 	return file
 }
 
-// folderText is the text of one folder.
+// folderText is the instructions file of one folder.
 type folderText struct{ name, text string }
 
-// gathered returns the instructions of each folder, the nearest last.
+// gathered returns the instructions of each folder, with the project's own last.
 func gathered(space *paths.Space) []folderText {
 	var list []folderText
 	add := func(name, text string) {
@@ -89,8 +89,8 @@ func gathered(space *paths.Space) []folderText {
 	return list
 }
 
-// visible returns a text without invisible characters: controls, bidirectional marks, tags and the variation
-// selectors that emoji have no use for.
+// visible returns a text without invisible characters: controls, bidirectional marks, tags, and the variation selectors
+// that emoji do not use.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0xe0000 && r <= 0xe0fff || r >= 0xfe00 && r <= 0xfe0d {
@@ -100,8 +100,8 @@ func visible(text string) string {
 	}, termtext.Text(text))
 }
 
-// joined returns texts as one within the bound, each under its name. Texts too long together lose the ends of the
-// farthest.
+// joined returns texts as one text within the limit, each under its name. If they are too long together, the texts of
+// the uppermost folders are cut at their ends.
 func joined(list []folderText) string {
 	size := 0
 	for i := range list {
@@ -120,8 +120,8 @@ func joined(list []folderText) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// cut returns a text without at least n bytes of its end, at a line's end if possible, and says so; "" if there is no
-// room.
+// cut removes at least n bytes from the end of a text, at the end of a line if possible, and adds a note about it. It
+// returns "" if there is no room.
 func cut(text string, n int) string {
 	const longLine = 1 << 10
 	const note = "[The end is left out: the instructions are longer than 64 KiB.]"
@@ -139,9 +139,8 @@ func cut(text string, n int) string {
 	return kept + "\n" + note
 }
 
-// foldersAbove returns the folders above a project up to the root of its repository, that one first, and no folder
-// for a project outside of a repository or at its root. The folders and the repository must be of the project's
-// owner.
+// foldersAbove returns the folders above a project up to the root of its repository, the root first. It returns none
+// for a project outside a repository or at its root. The folders and the repository must belong to the project's owner.
 func foldersAbove(root string) []string {
 	owner, ok := ownerOf(root)
 	if !ok {
@@ -166,7 +165,7 @@ func foldersAbove(root string) []string {
 	return nil
 }
 
-// ownerOf returns the user of a file or folder, false if it is missing or a link.
+// ownerOf returns the user id of the owner of a file or folder, and false if it is missing or a link.
 func ownerOf(name string) (uid uint32, ok bool) {
 	var st unix.Stat_t
 	if err := unix.Lstat(name, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
@@ -175,7 +174,7 @@ func ownerOf(name string) (uid uint32, ok bool) {
 	return st.Uid, true
 }
 
-// above returns the instructions of a folder outside of the project, which import no files. They must be of the
+// above returns the instructions of a folder outside the project, which may not import files. They must belong to the
 // project's owner.
 func above(space *paths.Space, folder string) (name, text string) {
 	at, err := paths.OpenRoot(folder)
@@ -202,7 +201,7 @@ func above(space *paths.Space, folder string) (name, text string) {
 	return "", ""
 }
 
-// textIn returns the text of a file of the project, false for anything else.
+// textIn returns the text of a file of the project, and false if it is missing or no text.
 func textIn(space *paths.Space, name string) (string, bool) {
 	at, err := space.Resolve("path", name)
 	if err != nil || hidden(at.Rel) {
@@ -224,16 +223,16 @@ func textOf(f *os.File) (string, bool) {
 	return string(content), true
 }
 
-// importer puts files in the place of the lines that import them.
+// importer replaces the import lines of a text by the imported files.
 type importer struct {
 	space *paths.Space
-	seen  map[string]bool // files imported so far: each once, so that no cycle goes on
-	left  int             // more files to import
-	size  int             // bytes imported
+	seen  map[string]bool // files imported so far; each is imported once, which prevents cycles
+	left  int             // the number of files that may still be imported
+	size  int             // the number of imported bytes
 }
 
-// imported returns a text with the files in the place of its lines of the form @path, relative to its folder and inside
-// the project. Lines in code stay, and so do those that name no such file.
+// imported returns a text in which lines of the form @path are replaced by the files. Paths are relative to the folder
+// of the text and inside the project. Lines in code are not replaced, nor lines without an importable file.
 func (r *importer) imported(text, folder string, depth int) string {
 	var b strings.Builder
 	var code fence
@@ -251,7 +250,7 @@ func (r *importer) imported(text, folder string, depth int) string {
 	return b.String()
 }
 
-// target returns the text that a line imports.
+// target returns the file that a line imports.
 func (r *importer) target(line, folder string, depth int) (string, bool) {
 	name, ok := strings.CutPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "- ")), "@")
 	if !ok || name == "" || path.IsAbs(name) || strings.ContainsAny(name, " \t\x00") {
@@ -271,18 +270,17 @@ func (r *importer) target(line, folder string, depth int) (string, bool) {
 	return r.imported(text, path.Dir(place), depth+1), true
 }
 
-// hidden reports whether a path leaves the project or goes through a hidden file or folder that holds no texts for
-// agents.
+// hidden reports whether a path leaves the project or goes through a hidden file or folder other than toolFolders.
 func hidden(place string) bool {
 	return slices.ContainsFunc(strings.Split(place, "/"), func(part string) bool {
 		return strings.HasPrefix(part, ".") && !slices.Contains(toolFolders, part)
 	})
 }
 
-// fence follows the blocks of code of a Markdown text.
+// fence finds the blocks of code of a Markdown text.
 type fence struct{ open string }
 
-// holds reports whether a line belongs to a block of code, and takes note of fences.
+// holds reports whether a line belongs to a block of code, and updates the state at fences.
 func (f *fence) holds(line string) bool {
 	text := strings.TrimLeft(line, " ")
 	indent := len(line) - len(text)

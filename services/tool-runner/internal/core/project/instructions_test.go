@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/project"
 )
 
-// repository is a repository with a project in services/api.
+// repository is a Git repository with a project in services/api.
 type repository struct {
 	*testing.T
 	dir string
@@ -62,7 +62,7 @@ func (r repository) read(known string, denied ...string) project.File {
 // head is the first line of a folder's text.
 const head = "# Instructions of %s\n\n"
 
-// holds fails unless the instructions are those of the project alone, with a text.
+// holds fails the test unless the instructions are the project's own text only.
 func (r repository) holds(name, want string) {
 	r.Helper()
 	want = fmt.Sprintf(head, "./"+name) + want
@@ -71,8 +71,8 @@ func (r repository) holds(name, want string) {
 	}
 }
 
-// The instructions of a project are those of the repository's root and of each folder down to it, the nearest last;
-// CLAUDE.md counts where a folder has no AGENTS.md.
+// The instructions of a project are those of the repository's root and of each folder down to the project, whose own
+// text is last. CLAUDE.md counts in a folder without AGENTS.md.
 func TestInstructions(t *testing.T) {
 	r := newRepository(t)
 	if f := r.read(""); f.State != project.Missing {
@@ -80,7 +80,7 @@ func TestInstructions(t *testing.T) {
 	}
 	r.put("AGENTS.md", "Whole repository.")
 	r.put("services/api/AGENTS.md", "The API.\n")
-	r.holds("AGENTS.md", "The API.") // outside of a repository the project's own count alone
+	r.holds("AGENTS.md", "The API.") // outside a repository only the project's own text counts
 	r.put(".git/HEAD", "ref: x")
 	r.put("services/CLAUDE.md", "All services.")
 	r.put("services/api/CLAUDE.md", "Not read.")
@@ -94,10 +94,10 @@ func TestInstructions(t *testing.T) {
 		t.Errorf("unchanged: %+v", again)
 	}
 	r.put("services/api/.git/HEAD", "ref: x")
-	r.holds("AGENTS.md", "The API.") // the project is a repository of its own
+	r.holds("AGENTS.md", "The API.") // the project is a repository itself
 }
 
-// Instructions import files of the project by lines, to a depth, each file once, and never from code.
+// Instructions import files of the project by lines, up to a maximum depth, each file once, and never by lines in code.
 func TestInstructionsImport(t *testing.T) {
 	r := newRepository(t)
 	r.put("services/api/AGENTS.md", "Begin.\n@docs/a.md\n- @docs/b.md\n"+
@@ -116,8 +116,8 @@ func TestInstructionsImport(t *testing.T) {
 	r.holds("AGENTS.md", "0\n1\n2\n3\n4\n@5.md")
 }
 
-// Files outside of the project, hidden and denied files, links that leave it, pipes, binaries and files too long are no
-// instructions, and reading them waits for no writer.
+// Files outside the project, hidden and denied files, links that leave the project, pipes, binaries and files that are
+// too long are not read as instructions. Reading a pipe does not wait for a writer.
 func TestHostileInstructions(t *testing.T) {
 	r := newRepository(t)
 	r.put("secret.md", "secret")
@@ -150,7 +150,7 @@ func TestHostileInstructions(t *testing.T) {
 	r.holds("CLAUDE.md", "Instead.")
 }
 
-// Invisible characters are taken out, so that the text that is approved is the text that is read.
+// Invisible characters are removed, so that the agent reads the text that the operator approved.
 func TestInvisibleInstructions(t *testing.T) {
 	r := newRepository(t)
 	r.put("services/api/AGENTS.md", "\ufeffRun\u202e \u200btests\U0001F3F4\U000E0061\U000E0062\U000E0101.\r\n"+
@@ -162,7 +162,7 @@ func TestInvisibleInstructions(t *testing.T) {
 	}
 }
 
-// Instructions that are too long lose the ends of the farthest texts, at the end of a line, and say so.
+// If instructions are too long, the texts of the uppermost folders are cut at the end of a line, with a note.
 func TestLongInstructions(t *testing.T) {
 	r := newRepository(t)
 	r.put(".git/HEAD", "ref: x")
@@ -180,7 +180,7 @@ func TestLongInstructions(t *testing.T) {
 	}
 }
 
-// Folders above a project count only if they are of its owner, so that another user of the machine gives no
+// Only folders of the project's owner count above a project, so that another user of the machine cannot add
 // instructions.
 func TestInstructionsOfOthers(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -1,5 +1,5 @@
-// Package project reads files of a project for services on other hosts. It reads regular files below the project's
-// root, links followed as long as they stay there, and reports a state for each file.
+// Package project reads files of a project for services on other hosts. It reads regular files below the project's root
+// and follows links that stay inside it. It reports a state for each file.
 package project
 
 import (
@@ -14,15 +14,15 @@ import (
 	"kaged.dev/pkg/workspace/paths"
 )
 
-// Options bound one request.
+// Options are the limits of one request.
 type Options struct {
-	// Files is how many files may be asked for.
+	// Files is the maximum number of requested files.
 	Files int
-	// FileBytes is the largest file that is returned when the caller does not say.
+	// FileBytes is the maximum size of a returned file if the request has none.
 	FileBytes int64
-	// TotalBytes bounds all contents of one answer, so that it fits into a message.
+	// TotalBytes is the maximum size of all contents of an answer, so that the answer fits into a message.
 	TotalBytes int64
-	// Rules are the operator's boundaries for what instructions import.
+	// Rules are the operator's path rules for imports of instructions.
 	Rules paths.Rules
 }
 
@@ -37,14 +37,14 @@ const (
 	Refused
 )
 
-// Request names the files wanted.
+// Request names the requested files.
 type Request struct {
 	// Root is the project's folder, absolute; Paths are relative to it.
 	Root  string
 	Paths []string
-	// Known is the SHA-256 in hex the caller already has, by path.
+	// Known has, by path, the SHA-256 in hex of the content that the caller already has.
 	Known map[string]string
-	// MaxBytes is the largest file to return, 0 for the default.
+	// MaxBytes is the maximum size of a returned file, 0 for the default.
 	MaxBytes int64
 }
 
@@ -57,8 +57,8 @@ type File struct {
 	Reason  string
 }
 
-// Read returns the root with links resolved and the files in the order they were asked for. It fails with not_found if
-// root is no folder and with bad_request if too many files are asked for; never for one file.
+// Read returns the root with resolved links, and the files in the requested order. It fails with not_found if root is
+// no folder and with bad_request if too many files are requested. A failure of one file is in its state.
 func Read(ctx context.Context, opts Options, req Request) (string, []File, error) {
 	if len(req.Paths) > opts.Files {
 		return "", nil,
@@ -111,7 +111,7 @@ func readOne(space *paths.Space, path, known string, limit, left int64) File {
 		file.Reason = fault.New(fault.FileTooLarge, "The file is larger than %d bytes.", limit).Msg
 		return file
 	}
-	// It may have grown since.
+	// The file may have grown since.
 	content, err := io.ReadAll(io.LimitReader(f, limit+1))
 	sum := sha256.Sum256(content)
 	file.SHA256 = hex.EncodeToString(sum[:])

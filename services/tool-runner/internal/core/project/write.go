@@ -19,18 +19,18 @@ type Writing struct {
 	// Root is the project's folder, absolute; Path is relative to it, with forward slashes and without links.
 	Root, Path string
 	Content    []byte
-	// Was is the SHA-256 in hex of the file that is replaced, "" where no file may be.
+	// Was is the SHA-256 in hex of the file to replace, "" if no file may exist.
 	Was string
 }
 
-// Hold holds paths against the calls of agents until release.
+// Hold prevents calls of agents from writing the paths until release is called.
 type Hold func(ctx context.Context, list ...paths.Path) (release func(), err error)
 
-// Write replaces a file as a whole, or makes it with its folders, while no call of an agent changes it, and returns the
-// SHA-256 in hex of its content. It fails with not_found if the root is no folder, with invalid_params for a path that
-// leaves the project, with capability_denied for one that goes through a link or lies in a repository's folder, with
-// file_too_large, with file_changed_since_read if the file is another than Was says, and with file_busy while a call
-// holds it. A failure has changed nothing.
+// Write replaces a file completely, or creates it with its folders, while no call of an agent changes it. It returns
+// the SHA-256 in hex of the new content. It fails with not_found if the root is no folder, with invalid_params for a
+// path that leaves the project, with capability_denied for a path that goes through a link or is in a repository's
+// folder, with file_too_large, with file_changed_since_read if the file's content does not match Was, and with
+// file_busy while a call holds the file. A failed Write changes no file.
 func Write(ctx context.Context, opts Options, files *change.Writer, hold Hold, w Writing) (string, error) {
 	if int64(len(w.Content)) > opts.FileBytes {
 		return "", fault.New(fault.FileTooLarge, "The text has %d bytes; %d is the most.", len(w.Content), opts.FileBytes).
@@ -66,7 +66,7 @@ func Write(ctx context.Context, opts Options, files *change.Writer, hold Hold, w
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// inRepository reports whether a path lies in a folder that git keeps its own files in.
+// inRepository reports whether a path is in a folder with git's own files.
 func inRepository(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		if strings.EqualFold(part, ".git") {
@@ -76,8 +76,8 @@ func inRepository(p string) bool {
 	return false
 }
 
-// versionAt returns the version of the file at a path if its content has the hash, the zero version where neither is
-// one.
+// versionAt returns the version of the file at a path if its content has the hash, and the zero version if file and
+// hash are missing.
 func versionAt(at paths.Path, hash string, limit int64) (change.Version, error) {
 	f, info, err := at.OpenFile()
 	if errors.Is(err, fault.FileNotFound) {

@@ -1,8 +1,8 @@
-// Package reads remembers which content of which file an agent has seen, so that no file is overwritten blindly and
-// no change by another writer is lost.
+// Package reads remembers the content of each file that an agent has read, so that an agent overwrites no file unread
+// and no change of another writer is lost.
 //
-// A record is the hash of a file's bytes per session, agent and real path. Records live in memory and are bounded: a
-// forgotten record costs the agent another read, never a file.
+// A record is the hash of a file's bytes per session, agent and real path. Records are in memory, in limited number:
+// after the loss of a record the agent has to read the file again.
 package reads
 
 import (
@@ -14,11 +14,11 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Hash identifies a file's content within this process. It is keyed by a secret of the process, so that no program can
-// make a file of another content with the same hash, and it costs a tenth of a SHA-256.
+// Hash identifies a file's content within this process. A secret of the process is its key, so that no program can make
+// a file of different content with the same hash. It takes a tenth of the time of a SHA-256.
 type Hash uint64
 
-// seed is the secret; hashes of two processes do not compare.
+// seed is the secret; hashes of two processes are not comparable.
 var seed = maphash.MakeSeed()
 
 // Sum returns the hash of a whole content.
@@ -49,7 +49,8 @@ type Records struct {
 
 type key struct{ agent, path string }
 
-// New returns records for at most so many sessions with so many files each, the least recently used forgotten first.
+// New returns records for at most the given number of sessions, with the given number of files each. The least recently
+// used records are dropped first.
 func New(sessions, files int) *Records {
 	lru, err := simplelru.NewLRU[string, *simplelru.LRU[key, Hash]](max(sessions, 1), nil)
 	if err != nil {
@@ -58,7 +59,7 @@ func New(sessions, files int) *Records {
 	return &Records{sessions: lru, files: max(files, 1)}
 }
 
-// Saw records that an agent has seen a file with this content.
+// Saw records that an agent has read a file with this content.
 func (r *Records) Saw(session, agent, path string, content Hash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,8 +74,8 @@ func (r *Records) Saw(session, agent, path string, content Hash) {
 	files.Add(key{agent, path}, content)
 }
 
-// Check fails with file_not_read if the agent has not seen the file and with file_changed_since_read if it has seen
-// other content. show names the file in the message.
+// Check fails with file_not_read if the agent has not read the file and with file_changed_since_read if it has read
+// other content. show is the file's name in the message.
 func (r *Records) Check(session, agent, path, show string, content Hash) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +94,7 @@ func (r *Records) Check(session, agent, path, show string, content Hash) error {
 	return nil
 }
 
-// EndSession forgets a session.
+// EndSession removes the records of a session.
 func (r *Records) EndSession(session string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

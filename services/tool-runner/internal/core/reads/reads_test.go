@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/reads"
 )
 
-// A record is one agent's, in one session, of one content; an ended or forgotten session has none.
+// A record belongs to one agent in one session and to one content. An ended or dropped session has no records.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	r := reads.New(2, 3)

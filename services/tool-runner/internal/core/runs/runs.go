@@ -1,7 +1,7 @@
-// Package runs knows which runs of agents the workspace is told of.
+// Package runs tracks the runs of agents in a workspace.
 //
-// A run lives while it is held, by as many callers as there are. It ends when the last of them leaves; then its
-// late calls are refused until it is held again. A run that was never held is unknown, and its calls are made.
+// A run lives while at least one caller holds it. It ends when the last caller leaves; its late calls are then refused
+// until a caller holds it again. The calls of a run that was never held are accepted.
 package runs
 
 import (
@@ -15,14 +15,14 @@ import (
 // Run names a run.
 type Run struct{ Session, ID string }
 
-// remembered is how many runs are known after their end.
+// remembered is the maximum number of remembered ended runs.
 const remembered = 4096
 
 // Runs are the runs of a workspace. It is safe for concurrent use.
 type Runs struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	holders  map[Run]int
-	sessions map[string]int // held runs of each session
+	sessions map[string]int // the number of held runs of each session
 	ended    *simplelru.LRU[Run, struct{}]
 }
 
@@ -30,13 +30,13 @@ type Runs struct {
 func New() *Runs {
 	ended, err := simplelru.NewLRU[Run, struct{}](remembered, nil)
 	if err != nil {
-		panic(err) // its size is positive
+		panic(err) // the size is positive
 	}
 	return &Runs{holders: map[Run]int{}, sessions: map[string]int{}, ended: ended}
 }
 
-// Hold holds a run until release is called, once. release reports whether the run has ended with it, and whether it
-// was the last one of its session.
+// Hold holds a run until release is called, once. release reports whether it ended the run, and whether that was the
+// last run of its session.
 func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

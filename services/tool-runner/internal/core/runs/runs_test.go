@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/runs"
 )
 
-// A run ends with its last holder; its calls are refused from then on, until it is held again.
+// A run ends when its last holder leaves; its calls are then refused until a caller holds it again.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	r := runs.New()
@@ -43,7 +43,7 @@ func TestHold(t *testing.T) {
 	again()
 }
 
-// Ended runs are forgotten, the oldest first: memory is bounded.
+// The oldest ended runs are dropped, which limits the memory.
 func TestEndedRunsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := runs.New()

@@ -22,7 +22,7 @@ func notJSON(err error) error {
 	return fault.Wrap(err, fault.InvalidParams, "The parameters are not one JSON object: %v.", err)
 }
 
-// invalid turns the validator's findings into one sentence and a reason per field.
+// invalid returns an error for the validator's findings, with one sentence and the reason for each field.
 func invalid(err error) error {
 	var failed *jsonschema.ValidationError
 	if !errors.As(err, &failed) {
@@ -52,16 +52,16 @@ func invalid(err error) error {
 		With("fields", fields)
 }
 
-// Bounds of the report of invalid fields, which a model reads: the number of fields and the text of each.
+// The limits of the report of invalid fields, which is for a model: the number of fields and the length of each text.
 const (
 	maxFields = 16
 	maxText   = 300
 )
 
-// shortened returns a text that can be said of a field.
+// shortened returns a text cut to the limit.
 func shortened(text string) string { return clip.Marked(text, maxText, "...") }
 
-// collect gathers the leaves of a validation error by the field they are about.
+// collect groups the innermost causes of a validation error by field.
 func collect(e *jsonschema.ValidationError, fields map[string]any) {
 	for _, cause := range e.Causes {
 		collect(cause, fields)

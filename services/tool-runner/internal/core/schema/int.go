@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Int is an integer parameter. It reads every spelling JSON Schema calls an integer (3, 3.0, 3e2); a number out of
-// range becomes the nearest one in range.
+// Int is an integer parameter. It reads every form of a number that is an integer in JSON Schema (3, 3.0, 3e2). A
+// number out of range becomes the nearest one in range.
 type Int int64
 
 // UnmarshalJSON reads a JSON number without a fraction.

@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// Pairs is an object parameter with string values, in the order of its text.
+// Pairs is an object parameter with string values, in the order of the text.
 type Pairs []Pair
 
 // Pair is one member of [Pairs].
 type Pair struct{ Key, Value string }
 
-// UnmarshalJSON reads an object of strings. A repeated key is refused as ambiguous.
+// UnmarshalJSON reads an object of strings. It refuses a repeated key as ambiguous.
 func (p *Pairs) UnmarshalJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {

@@ -1,5 +1,5 @@
-// Package schema makes the JSON Schema a model is given and the typed parameters a tool receives from one definition: a
-// Go struct and its tags.
+// Package schema derives the JSON Schema for the model and the typed parameters of a tool from one definition: a Go
+// struct and its tags.
 //
 // A field's name is its json tag; a field without omitempty is required. Further tags: doc (description), default, min,
 // max, enum (comma separated). Objects take no other properties. Integers are [Int], which reads 3.0 as 3, as JSON
@@ -29,11 +29,12 @@ type Schema struct {
 	defaults map[int]reflect.Value // by field index
 }
 
-// Of returns the schema of T, a struct. It panics on a type it cannot describe, which is a defect in the program.
+// Of returns the schema of T, a struct. It panics on a type that it cannot describe, which is a defect in the program.
 func Of[T any]() *Schema {
 	typ := reflect.TypeFor[T]()
 	document := object(typ)
-	// Compiled when it is first used: a command that calls one tool does not pay for the schemas of all.
+	// The schema is compiled at its first use, because a command that calls one tool does not need the schemas of all
+	// tools.
 	return &Schema{document: document, defaults: defaults(typ), compiled: sync.OnceValue(func() *jsonschema.Schema {
 		compiled, err := compile(document)
 		if err != nil {
@@ -43,7 +44,7 @@ func Of[T any]() *Schema {
 	})}
 }
 
-// New returns the schema of document, which describes an object. It decodes into maps; see [Schema.Decode].
+// New returns the schema of document, which describes an object. [Schema.Decode] decodes it into maps.
 func New(document map[string]any) (*Schema, error) {
 	compiled, err := compile(document)
 	if err != nil {
@@ -54,7 +55,7 @@ func New(document map[string]any) (*Schema, error) {
 
 func compile(document map[string]any) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
-	// The compiler wants numbers as it would have read them.
+	// The compiler needs numbers of the types that its own reader returns.
 	if err := compiler.AddResource("params.json", normal(document)); err != nil {
 		return nil, err
 	}
@@ -65,9 +66,9 @@ func compile(document map[string]any) (*jsonschema.Schema, error) {
 func (s *Schema) Document() map[string]any { return s.document }
 
 // Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map for a
-// schema without a type, with the defaults of absent fields. Blank input counts as an empty object: some models call a
-// tool without parameters so. It fails with invalid_params, also for input that nests deeper than [jsondepth.Max];
-// details.fields has the mistake of each field.
+// schema without a type. Absent fields get their defaults. Blank input counts as an empty object, because some models
+// call a tool without parameters in this way. Decode fails with invalid_params, also for input that nests deeper than
+// [jsondepth.Max]; details.fields has the error of each field.
 func (s *Schema) Decode(input []byte, into any) error {
 	if len(bytes.TrimSpace(input)) == 0 {
 		input = []byte("{}")
@@ -121,8 +122,8 @@ func (s *Schema) Check(value any) error {
 	return nil
 }
 
-// parse reads exactly one JSON value. Numbers become int64 or float64 here, because exact arithmetic on hostile
-// numbers, such as 1e999999999, costs more than any answer is worth.
+// parse reads exactly one JSON value. Numbers become int64 or float64, because exact arithmetic on hostile numbers,
+// such as 1e999999999, takes too long.
 func parse(input []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(input))
 	dec.UseNumber()
@@ -164,7 +165,7 @@ func plain(value any) (any, error) {
 	return value, nil
 }
 
-// normal returns document as the decoder would have read it.
+// normal returns document in the form in which the decoder would have read it.
 func normal(document map[string]any) any {
 	text, err := json.Marshal(document)
 	if err != nil {

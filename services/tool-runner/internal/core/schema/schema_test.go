@@ -23,7 +23,7 @@ type params struct {
 	Hidden int               `json:"-"`
 }
 
-// A struct is its own schema: names, requirements, defaults and bounds are said once.
+// A struct defines the names, required fields, defaults and limits of its schema.
 func TestOfDescribesTheStruct(t *testing.T) {
 	t.Parallel()
 	got, err := json.Marshal(schema.Of[params]().Document())
@@ -42,7 +42,7 @@ func TestOfDescribesTheStruct(t *testing.T) {
 	}
 }
 
-// Valid input is read with its defaults; integers may be written 3.0 or 3e0, as JSON Schema allows.
+// Valid input is read with its defaults. Integers may be written as 3.0 or 3e0, as JSON Schema allows.
 func TestDecodeReadsWhatTheSchemaAccepts(t *testing.T) {
 	t.Parallel()
 	s := schema.Of[params]()
@@ -106,7 +106,7 @@ func TestDecodeNamesEachField(t *testing.T) {
 	}
 }
 
-// A report of very many mistakes is bounded.
+// The report of very many errors has a limited length.
 func TestDecodeTellsOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
@@ -126,8 +126,8 @@ func TestDecodeTellsOnlySoMuch(t *testing.T) {
 	}
 }
 
-// Decoding any text ends in parameters or in invalid_params. The schema that the model is given and the reader of the
-// arguments agree: input that one accepts the other has read (T-TOOLS-02).
+// Decoding any text returns parameters or invalid_params. The schema for the model accepts the same input as the reader
+// of the parameters (T-TOOLS-02).
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"path":"x"}`, `{"path":"x","offset":3.0}`, `{"path":1e400}`, `[`, "", `{"path":"x","env":{"":""}}`,
@@ -148,7 +148,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Input may nest 100 levels deep; deeper, the model is told so, and no parser sees it.
+// Input may nest 100 levels deep. Deeper input gets an error with the limit before a parser reads it.
 func TestDecodeBoundsTheDepth(t *testing.T) {
 	t.Parallel()
 	s, err := schema.New(map[string]any{"type": "object"})

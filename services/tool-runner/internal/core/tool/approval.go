@@ -6,14 +6,14 @@ import (
 
 // Effect is the effect of one call.
 type Effect struct {
-	// Category is the call's own.
+	// Category is the category of the call itself.
 	Category Category
-	// Reasons say why a call of category Admin needs approval, one sentence each.
+	// Reasons are the reasons why a call of category Admin needs approval, one sentence each.
 	Reasons []string
 }
 
-// NeedsApproval is the end of a call that was not made because an operator has to allow it. It is no failure: the
-// caller asks, and makes the call again with a grant.
+// NeedsApproval is the outcome of a call that was not run because an operator has to approve it. It is no failure: the
+// caller asks for approval, and repeats the call with a grant.
 type NeedsApproval struct{ Approval contract.Subject }
 
 // Error implements error.

@@ -18,67 +18,65 @@ type Category int
 
 // The categories.
 const (
-	Read  Category = iota + 1 // it only looks
+	Read  Category = iota + 1 // it only reads
 	Write                     // it changes files or runs commands
 	Admin                     // it needs an operator's approval
 )
 
-// Source is where a tool comes from.
+// Source is the origin of a tool.
 type Source string
 
 // The sources.
 const (
-	Builtin Source = "builtin" // it is part of kaged
-	CLI     Source = "cli"     // a command the operator declared
+	Builtin Source = "builtin" // a part of kaged
+	CLI     Source = "cli"     // a command that the operator declared
 	Plugin  Source = "plugin"
 )
 
-// Entry is a tool as the catalogue holds it: the tool itself and everything others need to know about it. It is
-// immutable.
+// Entry is a tool in the catalogue, with its properties. It is immutable.
 type Entry struct {
 	Tool
-	// Source is where the tool comes from; Plugin names the plugin, for that source.
+	// Source is the origin of the tool. Plugin is the name of the plugin if a plugin provides the tool.
 	Source Source
 	Plugin string
 	// Category is the kind of the tool's effect.
 	Category Category
-	// Requires are the tool's requirements, for people; Needs are those of one call.
+	// Requires are the tool's requirements, as people read them. Needs are those of one call.
 	Requires []Requirement
 	Needs    func(params any) []Requirement
-	// Commands returns the commands of one call, for judging it before it runs; none for a tool
-	// without commands.
+	// Commands returns the commands of one call, to be judged before the call runs. It is nil for a tool without commands.
 	Commands func(params any) []Command
-	// Named returns the commands of one call by the name of an approved entry of the project; nil
-	// for a tool without such.
+	// Named returns the commands of a call that names an approved entry of the project; nil for a tool without such
+	// entries.
 	Named func(call *Call) []Command
 	// RootOnly tools are for the root agent only.
 	RootOnly bool
-	// DefaultRoot says that the root agent has the tool without being given it.
+	// DefaultRoot is true if the root agent has the tool without a grant.
 	DefaultRoot bool
-	// Parallel says that calls of one turn may run side by side.
+	// Parallel is true if calls of one turn may run at the same time.
 	Parallel bool
-	// ReadWhen describes the calls that only look, of a tool that does more.
+	// ReadWhen describes the read-only calls of a tool that can also make changes.
 	ReadWhen toolcall.When
-	// WaitWhen describes the calls that wait for events elsewhere.
+	// WaitWhen describes the calls that wait for external events.
 	WaitWhen toolcall.When
-	// Action returns the action of a call, for a tool whose actions are given one by one; nil for
-	// one that is given as a whole.
+	// Action returns the action of a call, for a tool with actions that are granted one by one; nil for a tool that is
+	// granted completely.
 	Action func(params any) string
-	// OwnTimeout says that the tool bounds its time itself.
+	// OwnTimeout is true if the tool limits its time itself.
 	OwnTimeout bool
 	// Output is the schema of the result.
 	Output *schema.Schema
 	// Aliases are other names for the tool.
 	Aliases []Alias
-	// Limits are the bounds it works within, for people.
+	// Limits are the tool's limits, as people read them.
 	Limits []Limit
-	// Unavailable returns the error of every call on this machine in its present state, nil if
-	// calls can work; itself nil for a tool that always works.
+	// Unavailable returns the error of every call on this machine in its present state, nil if calls can work. The
+	// function is nil for a tool that always works.
 	Unavailable func() *fault.Error
-	// Effect returns the effect of one call, apart from the commands it runs.
+	// Effect returns the effect of one call, without the commands that it runs.
 	Effect func(params any) Effect
-	// Preview returns the changes of one call as a unified diff, "" if they cannot be shown. It is
-	// called with the call's paths resolved, makes no change, and fails as the call itself would.
+	// Preview returns the changes of one call as a unified diff, "" if they cannot be shown. The paths of the call are
+	// resolved before. Preview makes no change, and fails as the call itself would.
 	Preview func(context.Context, *Call) (string, error)
 
 	decode func(json.RawMessage) (any, error)
@@ -90,7 +88,7 @@ func (e *Entry) Namespace() string {
 	return namespace
 }
 
-// Decode reads the input of a call by one of the tool's names into the parameters the tool takes.
+// Decode reads the input of a call by one of the tool's names into the tool's parameters.
 func (e *Entry) Decode(name string, input json.RawMessage) (any, error) {
 	for i := range e.Aliases {
 		if e.Aliases[i].Name == name {
@@ -100,14 +98,14 @@ func (e *Entry) Decode(name string, input json.RawMessage) (any, error) {
 	return e.decode(input)
 }
 
-// GivenBy reports whether a list of names gives the tool, or one of its actions.
+// GivenBy reports whether a list of names grants the tool, or one of its actions.
 func (e *Entry) GivenBy(names []string) bool {
 	return slices.Contains(names, e.Name()) || slices.ContainsFunc(e.Aliases, func(a Alias) bool {
 		return a.Action != "" && slices.Contains(names, a.Name)
 	})
 }
 
-// OnlyLooks reports whether a call by one of the tool's names only looks.
+// OnlyLooks reports whether a call by one of the tool's names is read-only.
 func (e *Entry) OnlyLooks(name string, input json.RawMessage) bool {
 	if e.Category == Read {
 		return true
@@ -122,27 +120,27 @@ func (e *Entry) OnlyLooks(name string, input json.RawMessage) bool {
 	return e.ReadWhen.Holds(input)
 }
 
-// Reading returns the alias with a description of its calls that only look.
+// Reading returns the alias with a description of its read-only calls.
 func (a Alias) Reading(when toolcall.When) Alias {
 	a.ReadWhen = when
 	return a
 }
 
-// Alias is another name for a tool with its own parameters, which are adapted to the tool's. Everything else is the
-// tool's.
+// Alias is another name for a tool with its own parameters, which are converted to the tool's parameters. All other
+// properties are the tool's.
 type Alias struct {
 	Name, Description string
 	Input             *schema.Schema
-	// ReadWhen describes the calls by this name that only look.
+	// ReadWhen describes the read-only calls by this name.
 	ReadWhen toolcall.When
-	// Action is the tool's action that the alias fixes, "" for another name of the whole tool. A call by it looks only if
-	// the tool's with this action does.
+	// Action is the tool's action that the alias sets, "" for another name of the whole tool. A call by the alias is
+	// read-only only if the tool's call with this action is.
 	Action string
 
 	decode func(json.RawMessage) (any, error)
 }
 
-// AliasOf declares an alias with parameters A; adapt turns them into the tool's.
+// AliasOf declares an alias with parameters A. adapt converts them to the tool's parameters.
 func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 	input := schema.Of[A]()
 	return Alias{
@@ -160,14 +158,14 @@ func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 	}
 }
 
-// ActionOf declares an alias that fixes an action of the tool name; adapt fills in the parameters and the action.
+// ActionOf declares an alias of the tool name that sets an action. adapt sets the parameters and the action.
 func ActionOf[A, P any](name, action, description string, adapt func(A) P) Alias {
 	a := AliasOf(name+"."+action, description, adapt)
 	a.Action = action
 	return a
 }
 
-// AliasWith declares an alias of a tool with parameters described by input; it takes the same.
+// AliasWith declares an alias of a tool with parameters described by input. The alias has the same parameters.
 func AliasWith(name, description string, input *schema.Schema) Alias {
 	return Alias{
 		Name:        name,
@@ -183,13 +181,13 @@ func AliasWith(name, description string, input *schema.Schema) Alias {
 	}
 }
 
-// Command is a command of a call: Shell is text for a shell, Argv a program with its arguments; one
-// of them is set. Typed marks that Shell is typed into a program that may be a shell or another.
+// Command is a command of a call. Either Shell, a text for a shell, or Argv, a program with its arguments, is set.
+// Typed is true if Shell is typed into a running program, which may or may not be a shell.
 type Command struct {
 	Shell string
 	Argv  []string
 	Typed bool
-	// Env are the variables that the caller sets for it.
+	// Env are the variables that the caller sets for the command.
 	Env map[string]string
 }
 
@@ -202,26 +200,25 @@ type Spec[P, R any] struct {
 	Parallel          bool
 	ReadWhen          toolcall.When
 	WaitWhen          toolcall.When
-	// Action returns a call's action, for a tool with aliases that fix one; else nil.
+	// Action returns a call's action, for a tool with aliases that set one; otherwise nil.
 	Action     func(*P) string
 	OwnTimeout bool
 	Requires   []Requirement
-	// Needs fills in the requirements of one call; nil means that Requires holds for every call as it is.
+	// Needs adds the requirements of one call; nil means that Requires applies to every call unchanged.
 	Needs func(*P) []Requirement
 	// Commands returns the commands of one call; nil for a tool without commands.
 	Commands func(*P) []Command
-	// Named returns the commands of one call by the name of an approved entry of the project. It is
-	// optional.
+	// Named returns the commands of a call that names an approved entry of the project. It is optional.
 	Named func(*Call, *P) []Command
-	// Effect returns the effect of one call; nil if the tool's category is enough.
+	// Effect returns the effect of one call; nil if it is the tool's category.
 	Effect func(*P) Effect
 	// Preview returns the changes of one call; nil if they cannot be shown.
 	Preview func(context.Context, *Call, *P) (string, error)
 	Aliases []Alias
-	// Limits are the bounds it works within, for people.
+	// Limits are the tool's limits, as people read them.
 	Limits []Limit
 	Run    func(context.Context, *Call, *P) (R, error)
-	// After completes the result of a call that has succeeded, once its paths are free. It is optional.
+	// After completes the result of a successful call when its paths are released. It is optional.
 	After func(context.Context, *Call, *R)
 }
 
@@ -274,7 +271,7 @@ func define[P, R any](s Spec[P, R], input *schema.Schema) *Entry {
 	}
 }
 
-// function is a Tool made of a Go function.
+// function is a Tool implemented by a Go function.
 type function[P, R any] struct {
 	name, description string
 	input             *schema.Schema
@@ -314,8 +311,8 @@ func result(value any) (Result, error) {
 	return Result{Content: content}, err
 }
 
-// JSON renders a value in the model's form: compact, fields in their order, no HTML escapes,
-// invalid UTF-8 replaced.
+// JSON returns a value in the form for the model: compact, with fields in their order, no HTML escapes, and invalid
+// UTF-8 replaced.
 func JSON(value any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// NotExecuted returns the reason why a command, named called in a sentence, has no exit: an error
-// the model can act on is a result, an unavailable executor is not.
+// NotExecuted returns the reason why a command, named called in a sentence, has no exit status. An error that the model
+// can act on becomes a result; an unavailable executor does not.
 func NotExecuted(ctx context.Context, err error, called string, timeout time.Duration) error {
 	switch {
 	case ctx.Err() != nil:
@@ -34,7 +34,7 @@ func NotExecuted(ctx context.Context, err error, called string, timeout time.Dur
 	return Infrastructure(err)
 }
 
-// EndedBy returns an error for a command that was ended for a reason that is not its own.
+// EndedBy returns the error for a command that was ended from outside for the given reason.
 func EndedBy(reason contract.Reason) error {
 	switch reason {
 	case contract.ReasonCancelled, contract.ReasonOwnerEnded:

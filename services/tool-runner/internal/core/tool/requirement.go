@@ -11,7 +11,7 @@ const (
 	Capability Kind = "capability"
 )
 
-// Mode is how a path is used.
+// Mode is the kind of access to a path.
 type Mode string
 
 // The modes.
@@ -20,24 +20,24 @@ const (
 	ReadWrite Mode = "rw"
 )
 
-// CallerPath stands for a path the caller names, in requirements that are not yet about one call.
+// CallerPath stands for a path that the caller names, in requirements that do not belong to a particular call.
 const CallerPath = "caller"
 
 // Requirement is a right that a call needs.
 type Requirement struct {
 	Kind Kind
-	// Mode and Path are of kind fs: the path as the caller wrote it. Field is the parameter it stands in.
+	// Mode and Path are of kind fs. Path is in the caller's form. Field is the parameter with the path.
 	Mode  Mode
 	Path  string
 	Field string
-	// Part means that it is enough if a part of the path is granted; the tool itself leaves out the rest.
+	// Part is true if it is enough that a part of the path is granted. The tool itself leaves out the rest.
 	Part bool
-	// Alone means that no other call may change the path meanwhile.
+	// Alone is true if no other call may change the path at the same time.
 	Alone bool
-	// Tree means that the file at the path, or files below it, are changed, which of them only the tool finds out. It
-	// holds each while it does, and leaves out system paths below.
+	// Tree is true if the call changes the file at the path, or files below it that only the tool can determine. The tool
+	// holds each file while it changes it, and leaves out system paths below the path.
 	Tree bool
-	// Name is the profile, the "host:port" or the capability, by kind.
+	// Name is the profile, the "host:port" or the capability, depending on the kind.
 	Name string
 }
 
@@ -51,18 +51,17 @@ func SearchPath(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadOnly, Path: path, Field: field, Part: true}
 }
 
-// ChangePath requires that the caller may write a path, and excludes other writers meanwhile.
+// ChangePath requires that the caller may write a path, and excludes other writers during the call.
 func ChangePath(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Alone: true}
 }
 
-// ChangeBelow requires that the caller may write a path and the paths below it, some of which the
-// tool will change.
+// ChangeBelow requires that the caller may write a path and the paths below it. The tool changes some of them.
 func ChangeBelow(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field, Tree: true}
 }
 
-// WorkIn requires that the caller may write below a path, which is not held.
+// WorkIn requires that the caller may write below a path. The path is not held.
 func WorkIn(field, path string) Requirement {
 	return Requirement{Kind: FS, Mode: ReadWrite, Path: path, Field: field}
 }
@@ -70,7 +69,7 @@ func WorkIn(field, path string) Requirement {
 // Can requires a named capability.
 func Can(name string) Requirement { return Requirement{Kind: Capability, Name: name} }
 
-// String is how refusals and records name a requirement, such as rw:fs:./src.
+// String returns the name of a requirement in refusals and records, such as rw:fs:./src.
 func (r Requirement) String() string {
 	if r.Kind == FS {
 		return string(r.Mode) + ":fs:" + r.Path

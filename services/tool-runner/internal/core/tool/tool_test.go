@@ -7,9 +7,8 @@ import (
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
-// A tool is a name, a description, a schema and a function alone; a call carries the caller's id,
-// name and input unchanged, and a result is text and an error flag (T-T20-01, T-T20-02, T-T20-03,
-// T-T20-04, T-T20-09).
+// A tool consists of a name, a description, a schema and a function. A call carries the caller's id, name and input
+// unchanged. A result is a text and an error flag (T-T20-01, T-T20-02, T-T20-03, T-T20-04, T-T20-09).
 func TestTheInterfaceStaysSmall(t *testing.T) {
 	t.Parallel()
 	typ := reflect.TypeFor[tool.Tool]()

@@ -1,10 +1,10 @@
-// Package tracker is the view that the tools kaged.issue and kaged.todo have of the issues of a project. Times are
+// Package tracker defines the access of the tools kaged.issue and kaged.todo to the issues of a project. Times are
 // milliseconds since the Unix epoch; a nil pointer is an absent value.
 package tracker
 
 import "context"
 
-// At is a project of an operator, the agent that looks at it, and the request it does so for.
+// At is a project of an operator, the agent that accesses it, and the agent's request.
 type At struct{ Operator, Project, Agent, Request string }
 
 // Query is one action of kaged.issue. Each action reads its own fields.
@@ -14,21 +14,21 @@ type Query struct {
 	Status, Search                       string
 	Limit, Offset                        int32
 	Title, Body, Visibility, To, Comment string
-	// ClientID makes a repeated creation one.
+	// ClientID identifies a creation: a repetition creates no second issue.
 	ClientID string
 }
 
 // Answer is the answer to a query.
 type Answer struct {
-	// Issues are without bodies, Total how many match in all; of list.
+	// Issues are the issues of list, without bodies. Total is the number of all matches.
 	Issues []Issue
 	Total  int64
-	// Issue is of get, create and transition; IssueID of comment.
+	// Issue is set by get, create and transition, IssueID by comment.
 	Issue   Issue
 	IssueID string
-	// Updates are the oldest first; of get.
+	// Updates are the updates of get, the oldest first.
 	Updates []Update
-	// Update is of comment, From the status before of transition.
+	// Update is set by comment. From is the status before a transition.
 	Update Update
 	From   string
 }
@@ -48,7 +48,7 @@ type Issue struct {
 	Legal                []string
 }
 
-// Update is one thing that happened to an issue.
+// Update is a comment or a change of an issue.
 type Update struct {
 	ID, Author, Kind, Body string
 	Metadata               []byte
@@ -64,11 +64,11 @@ type Work struct {
 	Kind, Phase, Text, Origin string
 }
 
-// Todos is the list of an issue's todos as an action leaves it.
+// Todos is the list of an issue's todos after an action.
 type Todos struct {
 	List     []Todo
 	Markdown string
-	// About is the id of the todo that the action was about, IssueID the issue's; "" for neither.
+	// About is the id of the todo of the action, IssueID the id of the issue; both may be "".
 	About, IssueID string
 }
 
@@ -80,8 +80,8 @@ type Todo struct {
 	Origin                    *string
 }
 
-// Tracker keeps issues. It is safe for concurrent use. It fails with unavailable if it cannot be asked, and else with
-// the codes of IssueToolService.
+// Tracker stores issues. It is safe for concurrent use. It fails with unavailable if the issue service cannot be
+// reached, and otherwise with the codes of IssueToolService.
 type Tracker interface {
 	Use(ctx context.Context, at At, q Query) (Answer, error)
 	Work(ctx context.Context, at At, w Work) (Todos, error)
