@@ -21,7 +21,7 @@ import (
 	toolrunner "kaged.dev/services/tool-runner"
 )
 
-// withIssues returns a tool runner above a real issue service.
+// withIssues returns a tool runner with a real issue service.
 func withIssues(t *testing.T) *client {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
@@ -57,7 +57,7 @@ func withIssues(t *testing.T) *client {
 	return c
 }
 
-// asked is a call of the root agent of a session that is bound to issue; 0 means unbound.
+// asked runs a call of the root agent of a session that is bound to the issue with the number; 0 means unbound.
 func (c *client) asked(number int64, name, input string, adjust ...func(*toolrunnerv1.RunToolRequest)) (map[string]any,
 	*toolrunnerv1.ToolResult,
 ) {
@@ -78,7 +78,7 @@ func (c *client) asked(number int64, name, input string, adjust ...func(*toolrun
 	return content, result
 }
 
-// refused makes a call that fails with a code and returns the failure.
+// refused runs a call that must fail with a code, and returns the failure.
 func (c *client) refused(code fault.Code, number int64, name, input string) *fault.Error {
 	c.t.Helper()
 	_, result := c.asked(number, name, input)
@@ -105,8 +105,8 @@ func recorded(t *testing.T, result *toolrunnerv1.ToolResult, event string) map[s
 	return nil
 }
 
-// An agent files an issue, comments it and moves it; each change is recorded (T-ISSUE-CREATE, -GET, -LIST, -COMMENT,
-// -TRANS; T-AUD-12, -14, -15; T-SCOPE-01; T-KAGED-04). Times are milliseconds (T-ISSUE-03).
+// An agent creates an issue, comments on it and moves it. Each change is recorded (T-ISSUE-CREATE, -GET, -LIST,
+// -COMMENT, -TRANS; T-AUD-12, -14, -15; T-SCOPE-01; T-KAGED-04). Times are milliseconds (T-ISSUE-03).
 func TestAgentsWorkWithIssues(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)
@@ -159,7 +159,7 @@ func TestAgentsWorkWithIssues(t *testing.T) {
 	}
 }
 
-// The same call twice files one issue, after a restart of the tool runner too.
+// A repeated call creates one issue, even after a restart of the tool runner.
 func TestACallFilesOneIssue(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)
@@ -167,7 +167,7 @@ func TestACallFilesOneIssue(t *testing.T) {
 	input := `{"title":"Once","body":"x"}`
 	c.asked(0, "kaged.issue.create", input, same)
 	if _, err := c.EndSession(t.Context(),
-		&toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil { // forgets the call
+		&toolrunnerv1.EndSessionRequest{SessionId: "s1"}); err != nil { // removes the record of the call
 		t.Fatal(err)
 	}
 	c.asked(0, "kaged.issue.create", input, same)
@@ -176,7 +176,7 @@ func TestACallFilesOneIssue(t *testing.T) {
 	}
 }
 
-// An action that agents may not do is refused with a sentence that names the legal ones (T-ISSUE-01,
+// An action that is not open to agents is refused with a sentence that names the valid actions (T-ISSUE-01,
 // T-ISSUE-UPDATE-01, -TRANS-02, -03, -07; T-FM-14, -15).
 func TestIssuesRefuse(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func TestIssuesRefuse(t *testing.T) {
 	}
 }
 
-// The root agent alone has these tools, by every name (T-SCOPE-02, T-KAGED-01 to -03, T-AVAIL-11, -12, T-FM-13;
+// Only the root agent has these tools, under every name (T-SCOPE-02, T-KAGED-01 to -03, T-AVAIL-11, -12, T-FM-13;
 // T-TODO-BUBBLE-01).
 func TestIssuesAreTheRootAgents(t *testing.T) {
 	t.Parallel()
@@ -233,7 +233,7 @@ func TestIssuesAreTheRootAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tool := range list.GetTools() {
-		ours := strings.HasPrefix(tool.GetName(), "kaged.") && tool.GetName() != "kaged.note" // any agent takes notes
+		ours := strings.HasPrefix(tool.GetName(), "kaged.") && tool.GetName() != "kaged.note" // any agent may take notes
 		if ours && (!tool.GetRootOnly() || !tool.GetDefaultRoot() ||
 			len(tool.GetRequires()) > 0 || len(tool.GetReadWhen()) != 1) {
 			t.Errorf("%s: %v", tool.GetName(), tool)
@@ -241,8 +241,8 @@ func TestIssuesAreTheRootAgents(t *testing.T) {
 	}
 }
 
-// Each tool is one with its actions (T-REG-16, -17). An agent that has some of the actions has those alone, by the
-// tool's name and by the aliases that fix one.
+// Each tool has its actions as parameters (T-REG-16, -17). An agent with some of the actions can call only those, by
+// the tool's name and by the aliases that set an action.
 func TestActionsAreGivenOneByOne(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)
@@ -264,7 +264,7 @@ func TestActionsAreGivenOneByOne(t *testing.T) {
 	}
 }
 
-// The todos of the bound issue are worked through by their texts; each change is recorded (T-TODO-01 to -22, -24;
+// An agent works through the todos of the bound issue by their texts. Each change is recorded (T-TODO-01 to -22, -24;
 // T-AUD-16 to -21). T-TODO-23 (session_not_found) has no test: a call carries the issue of its session, and no session
 // is looked up.
 func TestAgentsWorkThroughTodos(t *testing.T) {
@@ -310,8 +310,8 @@ func TestAgentsWorkThroughTodos(t *testing.T) {
 	}
 }
 
-// A missing todo, one that is named by an id, and one that is the operator's are refused with a remedy (T-TODO-16, -18,
-// -19, -25, -26; T-FM-16, -17, -18, -28).
+// A missing todo, a todo named by an id, and a todo of the operator are refused with a suggestion (T-TODO-16, -18, -19,
+// -25, -26; T-FM-16, -17, -18, -28).
 func TestTodosRefuse(t *testing.T) {
 	t.Parallel()
 	c := withIssues(t)
@@ -339,7 +339,7 @@ func TestTodosRefuse(t *testing.T) {
 	c.refused(fault.IssueNotFound, 7, "kaged.todo.view", `{}`)
 }
 
-// Without an issue service the tools say so, and the catalogue says so beforehand.
+// Without an issue service the tools fail with that reason, and the catalogue has the reason too.
 func TestIssuesNeedTheDaemon(t *testing.T) {
 	t.Parallel()
 	c, stop := startOn(t, toolrunner.DefaultConfig(), toolrunner.Deps{})

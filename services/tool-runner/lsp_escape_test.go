@@ -10,18 +10,19 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// gullible is a language server that runs programs it finds in a project, as servers do that build it, load its plugins
-// or follow its settings. It says that it ran and ends.
+// gullible is a language server that runs programs it finds in a project, as servers do that build the project, load
+// its plugins or follow its settings. It records that it ran, and exits.
 const gullible = `
 [lsp.servers.fake]
 extensions = [".fake"]
 command = ["/bin/sh", "-c", "for f in build.rs go.work .clangd tsconfig.json .eslintrc; do . ./$f; done; exit 3"]
 `
 
-// configs are the files that servers take code from.
+// configs are the files from which servers load code.
 var configs = []string{"build.rs", "go.work", ".clangd", "tsconfig.json", ".eslintrc"}
 
-// trap is a project with a server that can be made to run code, and a folder outside that the code is to write in.
+// trap is a project with a server that runs code of the project, and a folder outside the project that the code tries
+// to write to.
 type trap struct {
 	*client
 	outside string
@@ -38,7 +39,7 @@ func newTrap(t *testing.T) *trap {
 	return &trap{client: c, outside: outside}
 }
 
-// lay has an agent write code into every file that servers take code from.
+// lay makes an agent write code into every file from which servers load code.
 func (tr *trap) lay(as func(*toolrunnerv1.ToolContext)) {
 	tr.t.Helper()
 	for _, name := range configs {
@@ -52,8 +53,8 @@ func (tr *trap) lay(as func(*toolrunnerv1.ToolContext)) {
 	}
 }
 
-// spring asks a question that starts the server, and returns how many of the files had their way outside, or changed
-// the project. Each has run.
+// spring sends a query that starts the server. It returns the number of files with code that wrote outside, or changed
+// the project. It checks that the code of each file ran.
 func (tr *trap) spring(as func(*toolrunnerv1.ToolContext)) (outside, inside int) {
 	tr.t.Helper()
 	got := text(tr.lsp(`{"action":"hover","path":"./a.fake","line":1,"character":0}`, as))
@@ -82,9 +83,9 @@ func without(x *toolrunnerv1.ToolContext, prefix string) {
 	x.Tools = left
 }
 
-// Escapes through a language server: an agent writes files that servers take code from, and has a server started.
-// Where the server has no cage the code gets out, which the first row shows; where its caller has a cage, where
-// another agent of the project has one, and where the caller cannot run commands itself, it does not.
+// An agent writes files from which a language server loads code, and starts the server. If the server has no cage, the
+// code escapes (the first row). If the caller has a cage, if another agent of the project has one, or if the caller
+// cannot run commands itself, the code does not escape.
 func TestEscapeThroughAServer(t *testing.T) {
 	t.Parallel()
 	cage := &commonv1.CagePolicy{
@@ -120,7 +121,7 @@ func TestEscapeThroughAServer(t *testing.T) {
 	}
 }
 
-// T-LSP-LIFE-09: a server shows a caged agent the files of its cage, in every way to name a file outside: by path,
+// T-LSP-LIFE-09: a server shows a caged agent only files of its cage, for every way to name a file outside: by path,
 // through a link, and in the parameters of a request.
 func TestServerShowsNoFileOutsideTheCage(t *testing.T) {
 	t.Parallel()

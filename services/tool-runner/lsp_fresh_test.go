@@ -14,7 +14,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// changer changes the files of a project at random, each time by one of the roads on which files change.
+// changer changes random files of a project, each time in one of the possible ways.
 type changer struct {
 	*client
 	language
@@ -26,9 +26,9 @@ type changer struct {
 type language struct {
 	suffix, head string
 	seeds        uint64
-	// project are the files that stay.
+	// project are the files that do not change.
 	project map[string]string
-	// contents are those of file i beside another, in the language's order of errors.
+	// contents are the possible contents of file i, which refers to file other, in the language's order of errors.
 	contents func(i, other, n int) []string
 }
 
@@ -61,16 +61,17 @@ var typeScriptFiles = language{
 			from + fmt.Sprintf("export function F%d(): number { return other() + 1 }\n", i),
 			fmt.Sprintf("export function F%d(s: string): number { return s.length }\n", i),
 			from + fmt.Sprintf("export function F%d(): number { return other(\"a\") }\n", i),
-			// An error at the end of the file has another place in tsserver after a change of the file than afresh.
+			// An error at the end of the file has a different position in tsserver after a change than after a start.
 			fmt.Sprintf("export function F%d(): number { return 1 + }\n", i),
 		}
 	},
 }
 
-// freshFiles are the files that change; each has the function of its number.
+// freshFiles is the number of files that change. File i has function i.
 const freshFiles = 4
 
-// content returns a file: whole, or with an error of its own, or with one that depends on another file.
+// content returns the content of a file: without error, with an error of its own, or with an error that depends on
+// another file.
 func (c *changer) content(i int) string {
 	list := c.contents(i, c.random.IntN(freshFiles), c.random.IntN(9))
 	return c.head + list[c.random.IntN(len(list))]
@@ -123,7 +124,7 @@ func (c *changer) change() {
 	}
 }
 
-// tool makes a call of an agent that knows the files.
+// tool runs a call of an agent that need not read the files first.
 func (c *changer) tool(tool, content, name string, as func(*toolrunnerv1.ToolContext)) {
 	c.t.Helper()
 	params := map[string]any{"path": name, "content": content}
@@ -148,7 +149,7 @@ func (c *changer) git(args ...string) {
 	}
 }
 
-// errors returns the errors of the package, as a server has them.
+// errors returns the errors that a server reports for the package.
 func (c *client) errors() []string {
 	c.t.Helper()
 	res := c.lsp(`{"action":"diagnostics","path":".","severity":"error"}`)
@@ -164,8 +165,8 @@ func (c *client) errors() []string {
 	return list
 }
 
-// T-LSP-SYNC-01..04: answers are never stale. After random changes by every road, the errors that a server at work
-// reports are those of a server started afresh.
+// T-LSP-SYNC-01..04: answers are never stale. After random changes made in every way, a running server reports the same
+// errors as a newly started one.
 func TestNeverStale(t *testing.T) {
 	t.Parallel()
 	for name, lang := range map[string]language{"go": goFiles, "typescript": typeScriptFiles} {

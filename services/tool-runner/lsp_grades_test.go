@@ -7,8 +7,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// T-LSP-COMMON-05, -07, T-LSP-DIAG-04, T-LSP-CA-03: the first call of an agent that may only read is answered, without
-// an open or a start before it; its rename is refused, and code actions change no file.
+// T-LSP-COMMON-05, -07, T-LSP-DIAG-04, T-LSP-CA-03: the first call of an agent with read access only is answered,
+// without an open or a start before it. Its rename is refused, and code actions change no file.
 func TestCodeLspOfAReader(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

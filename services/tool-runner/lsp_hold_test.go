@@ -14,7 +14,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// stops is a pool that says which stops it is asked for.
+// stops is a pool that records the requested stops.
 type stops struct {
 	lsppoolv1.UnimplementedLSPPoolServiceServer
 	asked chan *lsppoolv1.StopServersRequest
@@ -27,7 +27,7 @@ func (s *stops) StopServers(
 	return &lsppoolv1.StopServersResponse{}, nil
 }
 
-// Language servers end with the last process that runs agents; the end of one beside others leaves them running.
+// Language servers end with the last process that runs agents. They continue if another such process still runs.
 func TestLanguageServersEndWithTheLastHarness(t *testing.T) {
 	t.Parallel()
 	pool := &stops{asked: make(chan *lsppoolv1.StopServersRequest, 10)}

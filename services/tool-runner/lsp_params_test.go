@@ -33,7 +33,8 @@ func TestCodeLspActions(t *testing.T) {
 	}
 }
 
-// T-LSP-COMMON-01, -03, -04, T-LSP-RENAME-01, T-LSP-SYM-02: a missing parameter is named, and parameters are flat.
+// T-LSP-COMMON-01, -03, -04, T-LSP-RENAME-01, T-LSP-SYM-02: the error names a missing parameter, and parameters are
+// flat.
 func TestCodeLspMissingParameters(t *testing.T) {
 	t.Parallel()
 	c := besidePool(t, "")
@@ -55,8 +56,8 @@ func TestCodeLspMissingParameters(t *testing.T) {
 	}
 }
 
-// T-LSP-SYM-03, -DIAG-01, -CA-01: symbols are bounded, diagnostics chosen by severity, and code actions made without
-// those that mend diagnostics.
+// T-LSP-SYM-03, -DIAG-01, -CA-01: the number of symbols is limited, diagnostics are selected by severity, and code
+// actions can be requested without those that fix diagnostics.
 func TestCodeLspChoices(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

@@ -21,7 +21,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// besidePool returns a tool runner above lsp-pool and a sandbox supervisor, with text as the operator's configuration.
+// besidePool returns a tool runner with lsp-pool and a sandbox supervisor, and with text as the operator's
+// configuration.
 func besidePool(t *testing.T, text string) *client {
 	t.Helper()
 	opts := testkit.Options(t)
@@ -43,7 +44,7 @@ func besidePool(t *testing.T, text string) *client {
 	return &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root}
 }
 
-// withLanguages returns a tool runner with real language servers below it, and a Go module to work on.
+// withLanguages returns a tool runner with real language servers and a Go module as project.
 func withLanguages(t *testing.T) *client {
 	t.Helper()
 	if _, err := exec.LookPath("gopls"); err != nil {
@@ -60,7 +61,7 @@ func withLanguages(t *testing.T) *client {
 	return c
 }
 
-// lsp calls code.lsp and reads its result, or its error, into a map.
+// lsp calls code.lsp and decodes its result, or its error, into a map.
 func (c *client) lsp(input string, adjust ...func(*toolrunnerv1.ToolContext)) map[string]any {
 	c.t.Helper()
 	req := c.request("code.lsp", input)
@@ -83,7 +84,7 @@ func text(value any) string {
 	return string(data)
 }
 
-// want fails the test for each part that a result does not hold.
+// want fails the test for each part that is not in a result.
 func (c *client) want(got any, parts ...string) {
 	c.t.Helper()
 	for _, part := range parts {
@@ -93,8 +94,8 @@ func (c *client) want(got any, parts ...string) {
 	}
 }
 
-// An agent asks about a program, breaks it, reads the diagnostics, and mends it; every answer is about the current
-// files (T-LSP-DIAG-02, -DIAG-05, -DEF-01, -REFS-01, -REFS-02, -SYM-01, -SYM-04, -HOVER-01, -EXT-02..07,
+// An agent queries a program, adds an error, reads the diagnostics, and fixes the error. Every answer reflects the
+// present files (T-LSP-DIAG-02, -DIAG-05, -DEF-01, -REFS-01, -REFS-02, -SYM-01, -SYM-04, -HOVER-01, -EXT-02..07,
 // T-LSP-SYNC-02, T-LSP-LIFE-05).
 func TestCodeLsp(t *testing.T) {
 	t.Parallel()
@@ -132,7 +133,7 @@ func TestCodeLsp(t *testing.T) {
 	}
 	c.want(c.lsp(`{"action":"diagnostics","path":".","severity":"error"}`), `missing method Size`, `"path":"./main.go"`,
 		`"severity":"error"`)
-	c.write("shape/shape.go", strings.ReplaceAll(read(t, c, "shape/shape.go"), "Sise", "Size")) // as an editor would
+	c.write("shape/shape.go", strings.ReplaceAll(read(t, c, "shape/shape.go"), "Sise", "Size")) // as an editor does
 	c.want(c.lsp(`{"action":"diagnostics","path":".","severity":"error"}`), `"count":0`)
 	status := c.lsp(`{"action":"status"}`)
 	c.want(status, `"lang":"go"`, `"command":"gopls"`, `"restart_count":0`)
@@ -140,7 +141,7 @@ func TestCodeLsp(t *testing.T) {
 	c.want(c.lsp(`{"action":"diagnostics","path":"./main.go"}`), `"count":0`)
 }
 
-// An agent sees and ends the servers that it shares: those of an agent with another cage run on.
+// An agent lists and ends the servers that it shares. The servers of an agent with another cage continue.
 func TestReloadIsTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)
@@ -170,8 +171,8 @@ func read(t *testing.T, c *client, name string) string {
 	return string(data)
 }
 
-// T-LSP-RENAME-02..05, T-LSP-EXT-01, T-LSP-CA-02: a rename is made as a whole, and can be looked at before; fixes are
-// edits that edit.text makes.
+// T-LSP-RENAME-02..05, T-LSP-EXT-01, T-LSP-CA-02: a rename changes all files or none, and can be previewed. Fixes are
+// edits that edit.text can make.
 func TestCodeLspRename(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)
@@ -191,7 +192,7 @@ func TestCodeLspRename(t *testing.T) {
 	c.want(c.lsp(`{"action":"diagnostics","path":"."}`), `"count":0`)
 	c.want(c.lsp(`{"action":"rename","path":"./main.go","line":5,"character":0,"new_name":"x"}`), `rename_not_possible`)
 
-	// A file that cannot be written keeps all others as they were.
+	// If one file cannot be written, no file is changed.
 	locked := filepath.Join(c.root, "shape")
 	if os.Getuid() != 0 {
 		if err := os.Chmod(locked, 0o555); err != nil {
@@ -236,8 +237,8 @@ func TestCodeLspRename(t *testing.T) {
 	}
 }
 
-// T-FM-10, T-LSP-RENAME-03, T-LSP-COMMON-06, T-AVAIL-05, -06: a caged agent asks a server with the cage's view, and
-// a rename outside it is refused.
+// T-FM-10, T-LSP-RENAME-03, T-LSP-COMMON-06, T-AVAIL-05, -06: a server answers a caged agent with the files of the
+// cage, and a rename of files outside the cage is refused.
 func TestCodeLspInACage(t *testing.T) {
 	t.Parallel()
 	c := withLanguages(t)

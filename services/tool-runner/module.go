@@ -9,7 +9,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Module is the tool runner as a process may run it.
+// Module is the tool runner as a part of a process.
 var Module = host.Module{
 	Name: "tool-runner", Defaults: DefaultConfig(),
 	Needs: []string{"issue", "lsp-pool", "dap-pool", "sandbox-supervisor"}, Direct: true, New: newModule,
@@ -35,14 +35,14 @@ func newModule(env *host.Env) (host.Service, error) {
 		DAP:       dappoolv1.NewDAPPoolServiceClient(env.Dial("dap-pool")),
 		Forbidden: env.Own,
 	}
-	if !env.Private { // a process for one command keeps no issues
+	if !env.Private { // a process for one command has no issues
 		deps.Issues = issuev1.NewIssueToolServiceClient(env.Dial("issue"))
 	}
 	if !env.DataDir.IsZero() {
 		deps.Journal = env.DataDir.Join("tool-runner", "journal")
 		deps.Memory = env.DataDir.Join("repositories")
 	}
-	if !env.DataDir.IsZero() && !env.Private { // processes of one command's kaged end with it
+	if !env.DataDir.IsZero() && !env.Private { // in a process for one command the background processes end with it
 		deps.Processes = env.DataDir.Join("tool-runner", "processes")
 		deps.Images = env.DataDir.Join("tool-runner", "changes")
 	}

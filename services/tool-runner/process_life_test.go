@@ -9,8 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A tool runner that is restarted finds the processes it started, with where reading them stood, and handles them as
-// before.
+// A restarted tool runner finds the processes that it started, with the read offsets, and controls them as before.
 func TestProcessesSurviveTheToolRunner(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -19,7 +18,7 @@ func TestProcessesSurviveTheToolRunner(t *testing.T) {
 	w.end(ended)
 	id := w.background("echo one; cat")
 	w.until(id, "one\n")
-	w.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 0}) // says that the poll before was answered
+	w.ask("shell.process", p{"action": "poll", "process_id": id, "wait": 0}) // confirms the answer of the previous poll
 	w.restartRunner(t)
 	if a := w.status(id); a.Status != "running" || a.Command != "echo one; cat" {
 		t.Errorf("after the restart: %v", a)
@@ -36,8 +35,8 @@ func TestProcessesSurviveTheToolRunner(t *testing.T) {
 	}
 }
 
-// A restarted supervisor has ended its processes; the table says that they are lost, which is recorded once, and
-// processes that had ended before keep their known ends.
+// The restart of a supervisor ends its processes. The table marks them as lost, which is recorded once. Processes that
+// had ended before keep their known ends.
 func TestProcessesAreLostWithTheSupervisor(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -73,7 +72,8 @@ func TestProcessesAreLostWithTheSupervisor(t *testing.T) {
 	}
 }
 
-// The end of a session ends its processes with everything they started, and the table says why, also after a restart.
+// The end of a session ends its processes with everything they started, and the table has the reason, even after a
+// restart.
 func TestProcessesEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -83,8 +83,8 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 	for strings.Count(all, "pid") < 2 {
 		all += w.until(id, "pid")
 	}
-	// Their ends come with the answer, and again with a second one: the first answer may be lost, with the tool runner
-	// too.
+	// The answer has the ends of the processes, and so has a second answer: the first may be lost, perhaps with the tool
+	// runner.
 	for range 2 {
 		resp, err := w.EndSession(t.Context(), &toolrunnerv1.EndSessionRequest{SessionId: "s1"})
 		if err != nil || len(resp.GetAudit()) != 1 {
@@ -117,7 +117,7 @@ func TestProcessesEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// The same call makes one process, also where the tool runner was restarted between.
+// The same call starts one process, even if the tool runner is restarted in between.
 func TestBackgroundStartsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

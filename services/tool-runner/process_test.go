@@ -17,8 +17,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// A background process is started by a call that returns at once; it is read, written to and ended by others, and says
-// how it ended (T-T20-EXEC-06, T-T20-PROC-02, -03, -04, -05).
+// A call that starts a background process returns at once. Other calls read its output, write its input and end it; the
+// last ones return its exit (T-T20-EXEC-06, T-T20-PROC-02, -03, -04, -05).
 func TestBackgroundProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -70,7 +70,7 @@ func TestBackgroundProcess(t *testing.T) {
 	}
 }
 
-// The end of a background process is recorded once, by the call that learns of it first (T-AUD-24).
+// The end of a background process is recorded once, by the first call that gets to know it (T-AUD-24).
 func TestEndOfBackgroundIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -86,7 +86,8 @@ func TestEndOfBackgroundIsRecorded(t *testing.T) {
 	}
 }
 
-// A signal reaches the process, by several spellings of its name; one that ends it says so at once (T-T20-PROC-04).
+// A signal reaches the process, by several spellings of its name. The answer to a signal that ends the process has the
+// end (T-T20-PROC-04).
 func TestSignalAProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -111,7 +112,7 @@ func TestSignalAProcess(t *testing.T) {
 	}
 }
 
-// A kill ends all descendants of the process, also those that tried to get away.
+// A kill ends all descendants of the process, even those in other process groups.
 func TestKillAProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -129,7 +130,7 @@ func TestKillAProcess(t *testing.T) {
 	}
 }
 
-// On a terminal a process has an interactive one: it echoes, and Ctrl-C is a signal.
+// A process on a terminal has an interactive terminal, with echo and with a signal for Ctrl-C.
 func TestProcessOnATerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -152,8 +153,8 @@ func TestProcessOnATerminal(t *testing.T) {
 	}
 }
 
-// A poll answers with at most 10,000 characters, the last ones, and tells how much it left out and where that can be
-// read, as long as it is kept (T-T20-EXEC-05, T-T20-PROC-05).
+// A poll returns at most the last 10,000 characters, with the number of omitted characters and the offset to read them
+// from as long as they are kept (T-T20-EXEC-05, T-T20-PROC-05).
 func TestPollIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -212,7 +213,7 @@ func TestPollIsBounded(t *testing.T) {
 	}
 }
 
-// A process that prints without end is polled like any other, and ended.
+// A process with endless output is polled like any other, and can be ended.
 func TestPollOfEndlessOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -233,7 +234,7 @@ func TestPollOfEndlessOutput(t *testing.T) {
 
 func (a answer) unread() int64 { return *a.UnreadBytes }
 
-// Meaningless calls are refused, by both names (T-T20-PROC-01, T-T20-PROC-06).
+// Calls without a meaning are refused, under both names (T-T20-PROC-01, T-T20-PROC-06).
 func TestProcessRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -271,8 +272,8 @@ func TestProcessRefuses(t *testing.T) {
 	}
 }
 
-// A process is seen only by the agent that started it and by those above it, in its session: a child's cage may be
-// narrower.
+// A process is visible only to the agent that started it and to the agents above that one, in its session: a child's
+// cage may be narrower.
 func TestProcessesHaveOwners(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -315,8 +316,8 @@ func TestProcessesHaveOwners(t *testing.T) {
 	}
 }
 
-// A caged agent needs the shell capability for all of it, and write access where a command works (T-SHELL-18,
-// T-AVAIL-10).
+// A caged agent needs the shell capability for all shell tools, and write access to the working folder of a command
+// (T-SHELL-18, T-AVAIL-10).
 func TestShellToolsInACage(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -339,7 +340,7 @@ func TestShellToolsInACage(t *testing.T) {
 	if a := w.ask("shell.process", p{"action": "list"}, caged("ro", "shell")); len(a.Processes) != 0 {
 		t.Errorf("%v", a)
 	}
-	// The cage goes along with the command: it sees the granted files, and a machine without cages does not run it.
+	// The command runs in the cage: it sees the granted files, and a machine without cages does not run it.
 	w.write("top", "")
 	_, a, err := w.try("shell.exec", p{"command": "ls ..", "cwd": "src"}, caged("rw", "shell"))
 	if errors.Is(err, fault.CageUnavailable) {
@@ -357,9 +358,8 @@ func TestShellToolsInACage(t *testing.T) {
 	}
 }
 
-// A process's environment is nine names of kaged's own, if set, and the variables that the call declares; no other
-// leaks, from any of the tools that run commands (T-ENV-01, T-ENV-02, T-ENV-04, T-SHELL-15, T-TOOLS-S6.6,
-// T-TOOLS-S6.13).
+// A process's environment has nine variables of kaged's own environment, if set, and the variables of the call. No tool
+// that runs commands passes other variables (T-ENV-01, T-ENV-02, T-ENV-04, T-SHELL-15, T-TOOLS-S6.6, T-TOOLS-S6.13).
 func TestNoSecretLeaks(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-leak")
 	t.Setenv("KAGED_LEAK", "leak")
@@ -395,7 +395,7 @@ func TestNoSecretLeaks(t *testing.T) {
 	}
 }
 
-// A waiting poll shows people output as it comes, and ends with the process, or at once with its caller.
+// A waiting poll shows output to people as it arrives. It ends with the process, or at once if its caller leaves.
 func TestPollWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -437,7 +437,7 @@ func TestPollWaits(t *testing.T) {
 	}
 }
 
-// Input of a process is judged like a command, as far as it is one (T-SAFE-02, S6.5).
+// Input to a process is checked like a command if it may be a command (T-SAFE-02, S6.5).
 func TestInputIsJudged(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -456,7 +456,7 @@ func TestInputIsJudged(t *testing.T) {
 	}
 }
 
-// A job that runs unattended may look at processes and needs its policy's leave for the rest (T-CAT-03).
+// A job that runs unattended may read the state of processes; its policy must allow other actions (T-CAT-03).
 func TestProcessesOfAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Tools start commands through the sandbox alone, with the environment that pkg/sandbox/env builds: neither the service
+// Tools start commands only through the sandbox, with the environment that pkg/sandbox/env builds: neither the service
 // nor the libraries of the workspace start a process or read their own environment (T-TOOLS-S6.6, C38).
 func TestOnlyTheSandboxStartsProcesses(t *testing.T) {
 	t.Parallel()

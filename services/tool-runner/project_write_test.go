@@ -19,7 +19,7 @@ func sumOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// WriteProject makes and replaces a file of a project; a refusal leaves everything as it was.
+// WriteProject creates and replaces a file of a project. A refused call changes nothing.
 func TestWriteProject(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})

@@ -26,7 +26,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// dial serves register over memory and returns a connection to it.
+// dial serves the services that register adds in memory and returns a connection to them.
 func dial(t *testing.T, register func(grpc.ServiceRegistrar)) grpc.ClientConnInterface {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -55,14 +55,14 @@ func dial(t *testing.T, register func(grpc.ServiceRegistrar)) grpc.ClientConnInt
 	return conn
 }
 
-// client is a tool runner as its callers see it, with a project to work on.
+// client is a tool runner from its callers' side, with a project.
 type client struct {
 	toolrunnerv1.ToolRunnerServiceClient
 	t    *testing.T
 	root string
 }
 
-// start runs the service over memory, with sandbox running its commands.
+// start runs the service in memory. sandbox runs its commands.
 func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *client {
 	t.Helper()
 	below := dial(t, func(r grpc.ServiceRegistrar) { sandboxsupervisorv1.RegisterSandboxServiceServer(r, sandbox) })
@@ -76,12 +76,12 @@ func start(t *testing.T, sandbox sandboxsupervisorv1.SandboxServiceServer) *clie
 	return c
 }
 
-// startOn runs a service with its collaborators, but for the log, until it is stopped. There are no language servers
-// unless deps has some.
+// startOn runs a service with its dependencies except the log until stop is called. Without LSP in deps there are no
+// language servers.
 func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *client, stop func()) {
 	t.Helper()
 	deps.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	if deps.LSP == nil { // writing a file asks the language servers for its new errors
+	if deps.LSP == nil { // after the write of a file the tool runner requests its new errors
 		deps.LSP = lsppoolv1.NewLSPPoolServiceClient(dial(t, func(r grpc.ServiceRegistrar) {
 			lsppoolv1.RegisterLSPPoolServiceServer(r, lsppoolv1.UnimplementedLSPPoolServiceServer{})
 		}))
@@ -110,7 +110,7 @@ func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *clie
 	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root}, stop
 }
 
-// write puts a file into the project.
+// write writes a file of the project.
 func (c *client) write(name, content string) {
 	c.t.Helper()
 	path := filepath.Join(c.root, name)
@@ -122,7 +122,7 @@ func (c *client) write(name, content string) {
 	}
 }
 
-// request is a call of a tool by the root agent, which has all of the catalogue.
+// request returns a call of a tool by the root agent, which has all tools of the catalogue.
 func (c *client) request(name, input string) *toolrunnerv1.RunToolRequest {
 	c.t.Helper()
 	list, err := c.ListTools(c.t.Context(), &toolrunnerv1.ListToolsRequest{})
@@ -161,7 +161,7 @@ func (c *client) run(req *toolrunnerv1.RunToolRequest) (string, *toolrunnerv1.To
 	}
 }
 
-// call runs a tool and returns its content as JSON values.
+// call runs a tool and decodes its content.
 func (c *client) call(name, input string) (map[string]any, *toolrunnerv1.ToolResult) {
 	c.t.Helper()
 	_, result, err := c.run(c.request(name, input))

@@ -12,7 +12,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// holdRun holds a run of the session s1 and returns how to let go of it, and how its stream ends.
+// holdRun holds a run of the session s1. release ends the hold; ended waits for the stream's error.
 func (c *client) holdRun(run string) (release func(), ended func() error) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
@@ -29,8 +29,8 @@ func (c *client) holdRun(run string) (release func(), ended func() error) {
 	return cancel, func() error { _, err := stream.Recv(); return err }
 }
 
-// The end of a run, for any reason its stream ends, cancels its calls and no others, and refuses its late ones; a run
-// that is held again goes on.
+// The end of a run's stream, for any reason, cancels the run's calls and no others. Late calls are refused. A run that
+// is held again continues.
 func TestTheEndOfARunEndsItsCalls(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()

@@ -7,8 +7,8 @@ import (
 	toolrunner "kaged.dev/services/tool-runner"
 )
 
-// A new installation asks about effects that are lost for others or cannot be taken back, in every spelling, and not
-// about the daily work beside them (T-SAFE-02).
+// A new installation requests approval for effects that others would lose or that cannot be undone, in every spelling,
+// and not for similar everyday commands (T-SAFE-02).
 func TestDefaultRules(t *testing.T) {
 	t.Parallel()
 	c := toolrunner.DefaultConfig()

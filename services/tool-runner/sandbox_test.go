@@ -15,23 +15,23 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// smallSandbox is a small supervisor: it speaks the contract and really runs commands on a terminal.
+// smallSandbox is a small supervisor: it follows the contract and really runs commands on a terminal.
 type smallSandbox struct {
 	sandboxsupervisorv1.UnimplementedSandboxServiceServer
 	shell sandboxtest.Shell
-	// reason and breaks change how a command ends: by a reason of the supervisor's, or with the stream broken off.
+	// reason and breaks change the end of a command: to a kill reason of the supervisor, or to a broken stream.
 	reason sandboxsupervisorv1.KillReason
 	breaks bool
-	// asked is told each command that was started, gone the error of each that was ended by its caller's leaving.
+	// asked receives each started command, gone the error of each command that ended because its caller left.
 	asked chan *sandboxsupervisorv1.ExecStart
 	gone  chan error
-	// refused are the refusals of each command's cage while it runs.
+	// refused are the connections that the cage refuses while a command runs.
 	refused []*commonv1.NetworkAttempt
-	// held is told each cage that is to be made; of it come the events, or refuses is why it is not made.
+	// held receives each request for a cage. events are the cage's events; refuses is the error of the request.
 	held    chan *sandboxsupervisorv1.HoldCageRequest
 	events  chan *sandboxsupervisorv1.HoldCageEvent
 	refuses error
-	// left is told of each hold that its caller left.
+	// left receives a value for each hold that its caller ended.
 	left chan struct{}
 }
 
@@ -47,7 +47,7 @@ func newSandbox() *smallSandbox {
 	}
 }
 
-// Exec runs one command as the contract says.
+// Exec runs one command according to the contract.
 func (s *smallSandbox) Exec(
 	stream grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent],
 ) error {
@@ -98,7 +98,7 @@ func (s *smallSandbox) Exec(
 	)
 }
 
-// HoldCage holds a cage as the test says.
+// HoldCage holds a cage according to the test's fields.
 func (s *smallSandbox) HoldCage(
 	req *sandboxsupervisorv1.HoldCageRequest,
 	stream grpc.ServerStreamingServer[sandboxsupervisorv1.HoldCageEvent],
@@ -123,7 +123,7 @@ func (s *smallSandbox) HoldCage(
 	}
 }
 
-// ListProcesses lists one process of each session it is asked about.
+// ListProcesses lists one process of each requested session.
 func (s *smallSandbox) ListProcesses(
 	_ context.Context,
 	req *sandboxsupervisorv1.ListProcessesRequest,
@@ -136,7 +136,7 @@ func (s *smallSandbox) ListProcesses(
 	}}}, nil
 }
 
-// ListCages lists one cage of each session it is asked about.
+// ListCages lists one cage of each requested session.
 func (s *smallSandbox) ListCages(
 	_ context.Context,
 	req *sandboxsupervisorv1.ListCagesRequest,
@@ -148,7 +148,7 @@ func (s *smallSandbox) ListCages(
 	}}}, nil
 }
 
-// EndOwner records the owners whose commands were to be ended.
+// EndOwner records the owners with commands to end.
 func (s *smallSandbox) EndOwner(
 	ctx context.Context,
 	req *sandboxsupervisorv1.EndOwnerRequest,

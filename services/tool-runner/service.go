@@ -27,30 +27,31 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Deps are the service's collaborators.
+// Deps are the service's dependencies.
 type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
 	LSP     lsppoolv1.LSPPoolServiceClient
 	DAP     dappoolv1.DAPPoolServiceClient
-	// Issues keeps issues; without it the tools that need it fail.
+	// Issues is the issue service; without it the tools that need it fail.
 	Issues issuev1.IssueToolServiceClient
 	// Journal is the folder of the journal of file changes; empty for no journal, as in a test.
 	Journal string
-	// Images is the folder of files as they were before sessions changed them; empty for no images.
+	// Images is the folder of the content of files before their first change by a session; empty for no images.
 	Images string
-	// Processes is the folder of the tables of background processes; empty for memory.
+	// Processes is the folder of the tables of background processes; if it is empty the tables are in memory only.
 	Processes string
 	// Tools declares the operator's commands.
 	Tools ToolsFile
-	// Forbidden are the places of kaged's own, which no cage may see.
+	// Forbidden are kaged's own paths, which no cage may show.
 	Forbidden []ownpath.Path
-	// Memory is the folder that stores the places of repositories in projects; it may be empty. The sandbox
-	// supervisor of the same data directory has the same.
+	// Memory is the folder that stores the paths of repositories in projects; it may be empty. The sandbox supervisor of
+	// the same data directory has the same folder.
 	Memory string
-	// NoSandbox says that cages are switched off on this daemon.
+	// NoSandbox is true if cages are switched off in this daemon.
 	NoSandbox bool
-	// CagesOnly refuses agents without a cage. ProjectsRoot is the folder that projects are in, "" for any.
+	// CagesOnly refuses agents without a cage. ProjectsRoot is the folder that must contain all projects, "" for no
+	// restriction.
 	CagesOnly    bool
 	ProjectsRoot string
 }
@@ -97,13 +98,13 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	toolrunnerv1.RegisterToolRunnerServiceServer(r, s.server)
 }
 
-// Start implements host.Starter: it takes back half-made changes of files before the first call.
+// Start implements host.Starter. It undoes unfinished changes of files before the first call.
 func (s *Service) Start(ctx context.Context) error { return s.runner.Start(ctx) }
 
-// Drain implements host.Drainer: streams that hold runs end, calls go on.
+// Drain implements host.Drainer. It ends streams that hold runs; calls continue.
 func (s *Service) Drain(context.Context) { s.runner.Drain() }
 
-// Run holds the language servers until the end of ctx, then ends every call that still runs.
+// Run holds the language servers until ctx ends, and then ends every running call.
 func (s *Service) Run(ctx context.Context) error {
 	s.languages.Hold(ctx)
 	s.runner.Stop()

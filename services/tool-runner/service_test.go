@@ -45,7 +45,8 @@ func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, toolrunner.Module, func() host.Options { return testkit.Options(t) })
 }
 
-// A file is read over the wire: content for the model, records of the call, the read and the end, no error.
+// A file is read over the protocol: the result has content for the model, records of the call, the read and the end,
+// and no error.
 func TestRunToolReadsAFile(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -60,8 +61,8 @@ func TestRunToolReadsAFile(t *testing.T) {
 	}
 }
 
-// Files are read for a caged subagent here, and recorded under its name; files outside its cage's view are not
-// (T-ARCH-03).
+// Files of a caged subagent are read by the tool runner, and recorded under the subagent's name. Files outside the cage
+// are refused (T-ARCH-03).
 func TestRunToolForACagedAgent(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -86,7 +87,7 @@ func TestRunToolForACagedAgent(t *testing.T) {
 	}
 }
 
-// An agent may call a tool as often as it likes: no call is one too many (T-REG-32).
+// The number of an agent's calls of a tool is unlimited (T-REG-32).
 func TestCallsAreNotCounted(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -100,7 +101,7 @@ func TestCallsAreNotCounted(t *testing.T) {
 	}
 }
 
-// A tool that fails is a result the model can act on, not an error of the RPC (decision 2).
+// A tool that fails has a result that the model can act on, and no error of the RPC (decision 2).
 func TestRunToolFailsAsAResult(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -124,7 +125,7 @@ func TestRunToolFailsAsAResult(t *testing.T) {
 	}
 }
 
-// ReadProject reports on each file by itself; a bad file does not fail the call.
+// ReadProject has a state for each file; an unreadable file does not fail the call.
 func TestReadProject(t *testing.T) {
 	t.Parallel()
 	c := start(t, sandboxsupervisorv1.UnimplementedSandboxServiceServer{})
@@ -171,7 +172,8 @@ func TestReadProject(t *testing.T) {
 	}
 }
 
-// A command runs through the sandbox: its output is streamed while it runs and its result is complete without that.
+// A command runs through the sandbox. Its output is streamed while it runs, and its result is complete without the
+// stream.
 func TestRunToolRunsACommand(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -222,7 +224,7 @@ func TestCommandsGetNoSecrets(t *testing.T) {
 	}
 }
 
-// Repeating a call gives its first result: the command runs once. Another call may not use the same id.
+// A repeated call returns its first result: the command runs once. A different call with the same id is refused.
 func TestRunToolHappensOnce(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -244,8 +246,8 @@ func TestRunToolHappensOnce(t *testing.T) {
 	}
 }
 
-// A call is known by its session, invocation and id: the same id of another invocation is another call, and is
-// cancelled apart; the same one for another agent, run or project is refused.
+// A call is identified by its session, invocation and id. The same id in another invocation is a different call, and is
+// cancelled separately. The same id with another agent, run or project is refused.
 func TestTheIdentityOfACall(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -293,7 +295,7 @@ func TestTheIdentityOfACall(t *testing.T) {
 	}
 }
 
-// Input that is nested deeper than any message may be is answered like other input that is wrong, and recorded.
+// Input that nests deeper than any message may is answered like other invalid input, and recorded.
 func TestDeepInputIsAnswered(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -303,7 +305,7 @@ func TestDeepInputIsAnswered(t *testing.T) {
 	}
 }
 
-// Ending a session ends its commands and drops its read records.
+// The end of a session ends its commands and removes its read records.
 func TestEndSession(t *testing.T) {
 	t.Parallel()
 	box := newSandbox()
@@ -322,8 +324,7 @@ func TestEndSession(t *testing.T) {
 	}
 }
 
-// The catalogue is the frozen list, in its order, with the fields by which a project's tools resolve (T-REG-24,
-// decision 1).
+// The catalogue is the fixed list, in its order, with the fields that resolve a project's tools (T-REG-24, decision 1).
 func TestListTools(t *testing.T) {
 	t.Parallel()
 	c := start(t, newSandbox())
@@ -375,7 +376,7 @@ memory.get memory CATEGORY_READ root=true parallel=true memory_get
 	}
 }
 
-// A limit that makes every call fail is refused by its name, and the defaults pass.
+// A limit that makes every call fail is refused with its name. The defaults are valid.
 func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	if err := toolrunner.DefaultConfig().Validate(); err != nil {
@@ -397,7 +398,7 @@ func TestConfigIsValidated(t *testing.T) {
 	}
 }
 
-// Where a home lies behind a link, denied and protected paths below it are so by every name.
+// If a home folder is behind a link, denied and protected paths below it are denied and protected by every name.
 func TestHomeBehindALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -436,7 +437,7 @@ func TestHomeBehindALink(t *testing.T) {
 	}
 }
 
-// The lists of commands are patterns, and an invalid one is refused at start.
+// The lists of commands are patterns; an invalid one is refused at the start.
 func TestRulesForCommandsAreChecked(t *testing.T) {
 	t.Parallel()
 	cfg := toolrunner.DefaultConfig()

@@ -9,7 +9,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// shell.bash on the real supervisor: the specification's promises, row by row.
+// The specification's statements on shell.bash, row by row, on the real supervisor.
 func TestBashToTheLetter(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
@@ -71,14 +71,14 @@ func TestBashToTheLetter(t *testing.T) {
 		*a.ExitCode != 0 {
 		t.Errorf("%d bytes end in %q", len(a.Stdout), a.Stdout[max(0, len(a.Stdout)-40):])
 	}
-	// T-SHELL-19: one shell; others are not there, though an agent has them on its list.
+	// T-SHELL-19: there is one shell tool; others are missing even if they are on an agent's list.
 	w.refuse(fault.ToolNotFound, "shell.python", p{"command": "1"}, func(r *toolrunnerv1.RunToolRequest) {
 		r.Context.Tools = append(r.Context.Tools, "shell.python", "shell.node")
 	})
 }
 
-// After a time-out no process of the command is left, with any trick to stay, and its exit code is 137 for any cause of
-// death (T-SHELL-07, -08, -17, -20, TN-SHELL-5, T-FM-25); a command that ends leaves no process behind either.
+// After a timeout no process of the command runs, however it tried to stay, and the exit code is 137 for any cause of
+// death (T-SHELL-07, -08, -17, -20, TN-SHELL-5, T-FM-25). A command that exits leaves no process either.
 func TestBashLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)

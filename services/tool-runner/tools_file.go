@@ -13,10 +13,10 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// defaultToolsFile is the name of the file that declares the operator's commands, beside local.toml.
+// defaultToolsFile is the name of the file with the operator's commands, in the folder of local.toml.
 const defaultToolsFile = "tools.yaml"
 
-// ToolsFile declares the operator's commands, as it was when the service started.
+// ToolsFile is the file with the operator's commands, as read at the start of the service.
 type ToolsFile struct {
 	// Path is its path; it may be "".
 	Path string
@@ -24,8 +24,8 @@ type ToolsFile struct {
 	Content []byte
 }
 
-// readToolsFile reads the file at path, or, for "", the one beside the operator's configuration, if there is one. A
-// file that all users of the machine can write is not the operator's, and refused.
+// readToolsFile reads the file at path or, for "", the file in the folder of the operator's configuration if it exists.
+// A file that all users of the machine can write is refused, because others could have changed it.
 func readToolsFile(path, configPath string) (ToolsFile, error) {
 	wanted := path != ""
 	if !wanted {
@@ -38,7 +38,7 @@ func readToolsFile(path, configPath string) (ToolsFile, error) {
 		return ToolsFile{}, fault.Wrap(err, fault.LocalConfigInvalid, "The operator's tools in %s %s.", path, reason).
 			With("path", path)
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // does not wait for the writer of a pipe
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // the open does not wait for the writer of a pipe
 	if errors.Is(err, fs.ErrNotExist) && !wanted {
 		return ToolsFile{}, nil
 	}

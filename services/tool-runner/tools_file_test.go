@@ -10,7 +10,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// The operator's tools stand beside local.toml unless another place is named; only that one has to be there.
+// The operator's tools are in the folder of local.toml unless another path is configured. Only a configured file must
+// exist.
 func TestReadToolsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

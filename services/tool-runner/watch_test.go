@@ -12,7 +12,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// watcher is a stream of the workspace's news between calls.
+// watcher is a stream of the workspace's events between calls.
 type watcher struct {
 	t      *testing.T
 	stream toolrunnerv1.ToolRunnerService_WatchWorkspaceClient
@@ -64,9 +64,9 @@ func (w *watcher) next() *toolrunnerv1.WorkspaceEvent {
 	return event
 }
 
-// The end of a background process that no call learned of is told between runs, by its record; until it is acknowledged
-// again to each watcher, also after the tool runner was restarted and its supervisor lost, with the same id, and after
-// that no more.
+// The end of a background process that no call has returned is sent to watchers between runs, as a record. Each watcher
+// gets it again with the same id until it is acknowledged, even after a restart of the tool runner and the loss of its
+// supervisor, and never after that.
 func TestLateEndsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, func(c *toolrunner.Config) { c.LateEvery = config.Duration(20 * time.Millisecond) })
@@ -98,7 +98,8 @@ func TestLateEndsAreTold(t *testing.T) {
 	}
 }
 
-// While a run of the session is held, its calls tell the ends of processes; the end of the run tells the rest at once.
+// While a run of the session is held, its calls return the ends of processes. When the run ends, the remaining ends are
+// sent at once.
 func TestLateEndsWaitForTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t, func(c *toolrunner.Config) { c.LateEvery = config.Duration(time.Hour) })
@@ -107,7 +108,7 @@ func TestLateEndsWaitForTheRun(t *testing.T) {
 	rest := w.background("exit 2")
 	events := watch(t, w.client)
 	w.end(polled)
-	for running := 1; running > 0; { // rest ends without a call that asks
+	for running := 1; running > 0; { // rest ends without a further call
 		list, err := w.below.ListProcesses(t.Context(), &sandboxsupervisorv1.ListProcessesRequest{SessionId: "s1"})
 		if err != nil {
 			t.Fatal(err)

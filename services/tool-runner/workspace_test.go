@@ -24,7 +24,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// workspace is a tool runner with the real sandbox supervisor, either of which can be restarted.
+// workspace is a tool runner with the real sandbox supervisor. The test can restart both.
 type workspace struct {
 	*client
 	data   string
@@ -50,7 +50,7 @@ func newWorkspace(t *testing.T, change ...func(*toolrunner.Config)) *workspace {
 	return w
 }
 
-// startBox starts a supervisor without knowledge of an earlier one.
+// startBox starts a supervisor that knows no processes of an earlier one.
 func (w *workspace) startBox(t *testing.T) {
 	t.Helper()
 	opts := testkit.Options(t)
@@ -67,7 +67,7 @@ func (w *workspace) startBox(t *testing.T) {
 	w.below = sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("sandbox-supervisor"))
 }
 
-// startRunner starts a tool runner on the same folder as the one before.
+// startRunner starts a tool runner on the folder of the previous one.
 func (w *workspace) startRunner(t *testing.T) {
 	t.Helper()
 	root := ""
@@ -90,7 +90,7 @@ func (w *workspace) restartRunner(t *testing.T) {
 	w.startRunner(t)
 }
 
-// restartBox restarts the supervisor, which its tool runner sees as the same.
+// restartBox restarts the supervisor; its tool runner keeps the same client.
 func (w *workspace) restartBox(t *testing.T) {
 	t.Helper()
 	w.stop()
@@ -134,7 +134,7 @@ func (a answer) String() string {
 	return string(text)
 }
 
-// ask runs a call by an agent of a session that must succeed.
+// ask runs a call by an agent of a session, which must succeed.
 func (c *client) ask(name string, params map[string]any, change ...func(*toolrunnerv1.RunToolRequest)) answer {
 	c.t.Helper()
 	_, a, err := c.try(name, params, change...)
@@ -159,7 +159,7 @@ func (c *client) refuse(
 	return fault.From(err)
 }
 
-// try runs a call and returns its shown output and its answer, or the failure it ended with.
+// try runs a call and returns its shown output, and its answer or failure.
 func (c *client) try(
 	name string,
 	params map[string]any,
@@ -188,7 +188,7 @@ func (c *client) try(
 	return shown, a, nil
 }
 
-// record returns the payload of the only record of a type, nil without one.
+// record returns the payload of the only record of a type, nil if there is none.
 func (a answer) record(event string) map[string]any {
 	for _, r := range a.audit {
 		if r.GetEventType() == event {
@@ -215,7 +215,7 @@ func (c *client) status(id string) answer {
 	return c.ask("shell.process", p{"action": "status", "process_id": id})
 }
 
-// until polls until a process's output holds a text, and returns all that came.
+// until polls until a process's output holds a text, and returns all output.
 func (c *client) until(id, text string) string {
 	c.t.Helper()
 	all := ""
@@ -228,7 +228,7 @@ func (c *client) until(id, text string) string {
 	return all
 }
 
-// end polls until a process has ended and returns the last answer.
+// end polls until a process has ended, and returns the last answer.
 func (c *client) end(id string) answer {
 	c.t.Helper()
 	for {
@@ -249,7 +249,7 @@ func in(session string) func(*toolrunnerv1.RunToolRequest) {
 
 var pidLine = regexp.MustCompile(`(?m)^(\d+) pid\r?$`)
 
-// alive returns those of the processes named "N pid" in output that still run.
+// alive returns the numbers of those processes named "N pid" in output that still run.
 func alive(output string) (left []int) {
 	for _, m := range pidLine.FindAllStringSubmatch(output, -1) {
 		pid, _ := strconv.Atoi(m[1])
