@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
 
-// diagnose asks the servers of files for their diagnostics, language by language.
+// diagnose requests the diagnostics of files from their servers, language by language.
 func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 	byLang := map[string][]string{}
 	var langs []string
@@ -69,7 +69,7 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 	return all, nil
 }
 
-// checks reports whether the checker of a server's entry is installed where the server runs.
+// checks reports whether the checker of a server's entry is installed in the environment of the server.
 func (r *running) checks(ctx context.Context, p *Pool, s *server) bool {
 	r.checking.Lock()
 	defer r.checking.Unlock()
@@ -80,7 +80,7 @@ func (r *running) checks(ctx context.Context, p *Pool, s *server) bool {
 		}
 		at, err := p.which(ctx, s.view, s.entry, policy, s.entry.Checker)
 		if err != nil {
-			return true // it is looked for again at the next question
+			return true // the next query looks for it again
 		}
 		found := at[0] != ""
 		r.checker = &found
@@ -88,24 +88,24 @@ func (r *running) checks(ctx context.Context, p *Pool, s *server) bool {
 	return *r.checker
 }
 
-// works reports whether the server runs, started whole.
+// works reports whether the server runs and its start is complete.
 func (s *server) works() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run != nil && !s.run.over()
 }
 
-// folderFiles bounds the files of one language in one question for diagnostics.
+// folderFiles is the maximum number of files of one language in one query for diagnostics.
 const folderFiles = 200
 
-// diagnose returns the diagnostics of files up to a severity.
+// diagnose returns the diagnostics of files with at least the given severity.
 func (r *running) diagnose(ctx context.Context, list []string, severity int, a *Answer) error {
 	a.Diagnostics = nil
 	if len(list) > folderFiles {
 		a.partial("%d of %d files were looked at; name a folder with fewer.", folderFiles, len(list))
 		list = list[:folderFiles]
 	}
-	for _, path := range list { // so that the server works on all while the first is awaited
+	for _, path := range list { // the server works on all files while the first answer is awaited
 		if _, err := r.client.Open(path); errors.Is(err, lsp.ErrServer) {
 			return err
 		}
@@ -113,7 +113,7 @@ func (r *running) diagnose(ctx context.Context, list []string, severity int, a *
 	for _, path := range list {
 		doc, found, err := r.client.Diagnose(ctx, path)
 		if errors.Is(err, fault.FileNotFound) && len(list) > 1 {
-			continue // it was removed meanwhile
+			continue // the file was removed meanwhile
 		}
 		if errors.Is(err, lsp.ErrSilent) {
 			a.partial("The language server says nothing about the present content of some files; it may be as before.")
@@ -139,7 +139,7 @@ func (r *running) diagnose(ctx context.Context, list []string, severity int, a *
 	return nil
 }
 
-// order sorts diagnostics by file and place.
+// order compares diagnostics by file and position.
 func order(x, y FileDiagnostic) int {
 	switch {
 	case x.Path != y.Path:

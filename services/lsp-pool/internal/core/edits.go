@@ -18,7 +18,7 @@ import (
 // FileEdit is a rename's change of one file.
 type FileEdit struct {
 	Path, MovedTo string
-	// SHA256 is that of the content the edit is meant for, "" for a new file.
+	// SHA256 is the hash of the content that the edit is based on, "" for a new file.
 	SHA256 string
 	// Content is the new content, nil for a file that is only moved or removed.
 	Content []byte
@@ -33,7 +33,7 @@ type CodeAction struct {
 	Replacements []Replacement
 }
 
-// Replacement is an edit as text that is replaced.
+// Replacement is an edit as an old text and a new text.
 type Replacement struct {
 	Path     string
 	Line     uint32
@@ -95,7 +95,7 @@ func (r *running) moveFile(ctx context.Context, q Query, a *Answer) error {
 	} else {
 		a.partial("This language server changes no imports when a file moves; check those that name it.")
 	}
-	// Edits that name the file by its new path are edits of it as well.
+	// Edits that name the file by its new path are edits of this file too.
 	var list []FileEdit
 	moved := FileEdit{Path: q.Path, MovedTo: q.NewName, SHA256: hexOf(doc.Sum)}
 	for _, e := range a.Edits {
@@ -123,7 +123,7 @@ func (r *running) edits(raw json.RawMessage) ([]FileEdit, error) {
 		c := &draft{FileEdit: FileEdit{Path: path}}
 		made[path] = c
 		if !paths.Below(path, r.root.Path()) {
-			return c, nil // the caller refuses it by its path
+			return c, nil // the caller refuses the path
 		}
 		data, _, err := (files{r.root}).Read(path, maxText)
 		switch {
@@ -176,10 +176,10 @@ func (r *running) edits(raw json.RawMessage) ([]FileEdit, error) {
 	return list, nil
 }
 
-// maxEdits bounds the new content of one answer, well below the limit of a message between services.
+// maxEdits is the maximum size of the new content in one answer, well below the limit of a message between services.
 const maxEdits = 12 << 20
 
-// draft is a FileEdit in the making, with the text as it is so far.
+// draft is a FileEdit in progress, with the present text.
 type draft struct {
 	FileEdit
 	text string
@@ -243,7 +243,7 @@ func (r *running) codeActions(ctx context.Context, q Query, a *Answer) error {
 	return nil
 }
 
-// resolve returns an action with its edits, and whether it has some.
+// resolve returns an action with its edits, and whether it has any.
 func (r *running) resolve(ctx context.Context, action lsp.Action) (CodeAction, bool) {
 	out := CodeAction{Title: action.Title, Kind: action.Kind, Preferred: action.Preferred}
 	if action.Edit == nil {
@@ -275,9 +275,9 @@ func (r *running) resolve(ctx context.Context, action lsp.Action) (CodeAction, b
 	return out, len(out.Replacements) > 0
 }
 
-// replacement returns an edit as a text that stands once in the file and its replacement, so that edit.text can make
-// it: the edited text itself where it is unique, else with the whole lines it is in, and as many around as that
-// takes.
+// replacement returns an edit as an old text that occurs exactly once in the file and its new text, so that edit.text
+// can make it. The old text is the edited text itself if it is unique; otherwise it is extended to whole lines, and by
+// as many further lines as necessary.
 func (r *running) replacement(path string, text *lsp.Text, e lsp.TextEdit) Replacement {
 	all := text.String()
 	start, end := text.Offset(e.Range.Start, r.client.Encoding()), text.Offset(e.Range.End, r.client.Encoding())

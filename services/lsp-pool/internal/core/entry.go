@@ -7,42 +7,42 @@ import (
 	"strings"
 )
 
-// Entry is a language server as the catalogue holds it.
+// Entry is a language server in the catalogue.
 type Entry struct {
-	// Lang is the language, by which projects and operators name it.
+	// Lang is the language's name for projects and operators.
 	Lang string
-	// Extensions are those of its files, with the protocol's name of their language.
+	// Extensions are the file name extensions of the language, each with the protocol's name of the language.
 	Extensions map[string]string
-	// Commands are tried in their order; the first with an installed program whose handshake succeeds is used.
+	// Commands are tried in their order; the first one with an installed program and a successful handshake is used.
 	Commands [][]string
-	// Install is the command that installs the first of them.
+	// Install is the command that installs the program of the first command.
 	Install string
-	// Settings go out with initialize and answer questions about the configuration.
+	// Settings are sent with initialize, and returned when the server asks for its configuration.
 	Settings map[string]any
-	// Pulls says that the first command's server answers when it is asked for diagnostics, although it does not say so.
+	// Pulls is true if the first command's server answers requests for diagnostics without announcing it.
 	Pulls bool
-	// Versions says that the first command's publications name the versions of open files.
+	// Versions is true if the first command's server publishes diagnostics with the versions of open files.
 	Versions bool
-	// Env names variables of kaged's own that the server gets besides the usual ones.
+	// Env names further variables of kaged's own environment for the server.
 	Env []string
-	// Vars are variables of its own, Read are paths outside the project that its cage may read.
+	// Vars are further variables for the server. Read are paths outside the project that its cage may read.
 	Vars map[string]string
 	Read []string
-	// Checker is the program that finds the errors of files for it, "" where the server does.
+	// Checker is the program that finds the errors of files for the server, "" if the server does so itself.
 	Checker string
-	// Memory bounds its cage in bytes, 0 for the configured bound.
+	// Memory is the memory limit of its cage in bytes, 0 for the configured limit.
 	Memory int64
 }
 
-// Builtin are the servers that work where their program is found.
+// Builtin returns the servers that work if their program is installed.
 func Builtin() []Entry {
 	node, validating := []string{"NODE_OPTIONS"}, map[string]any{"validate": true}
 	return []Entry{
 		{
 			Lang: "go", Extensions: map[string]string{".go": "go"},
 			Commands: [][]string{{"gopls"}}, Install: "go install golang.org/x/tools/gopls@latest",
-			// Published diagnostics lead to fixes. They come twice for some versions, at first without all errors, so that
-			// others than for fixes are pulled.
+			// The server offers fixes for published diagnostics. It publishes some versions twice, the first time without all
+			// errors, so for other purposes diagnostics are pulled.
 			Settings: map[string]any{"diagnosticsDelay": "0s"}, Pulls: true, Versions: true,
 			Env: []string{
 				"GOPATH", "GOFLAGS", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GOTOOLCHAIN", "GOROOT", "GOMODCACHE",
@@ -56,7 +56,7 @@ func Builtin() []Entry {
 			},
 			Commands: [][]string{{"typescript-language-server", "--stdio"}, {"tsc", "--lsp", "--stdio"}},
 			Install:  "npm install -g typescript-language-server typescript", Env: node,
-			// It would install packages with the types of those that a project names.
+			// Otherwise the server would install packages with the types of the packages that a project names.
 			Settings: map[string]any{"disableAutomaticTypingAcquisition": true},
 		},
 		{
@@ -94,7 +94,7 @@ func Builtin() []Entry {
 			Lang: "css", Extensions: map[string]string{".css": "css", ".scss": "scss", ".less": "less"},
 			Commands: [][]string{{"vscode-css-language-server", "--stdio"}},
 			Install:  "npm install -g vscode-langservers-extracted", Env: node,
-			// Without settings of a language it finds no errors.
+			// Without settings for a language the server finds no errors.
 			Settings: map[string]any{"css": validating, "scss": validating, "less": validating},
 		},
 		{
@@ -104,7 +104,7 @@ func Builtin() []Entry {
 	}
 }
 
-// Override is an operator's choice of the server of a language.
+// Override is an operator's configuration of the server of a language.
 type Override struct {
 	Command    []string
 	Extensions []string
@@ -114,8 +114,8 @@ type Override struct {
 	Memory     int64
 }
 
-// With returns the catalogue with the operator's entries in place of those of their languages. A language of the
-// operator's own has the extensions that he names.
+// With returns the catalogue with the operator's entries in place of the built-in entries of their languages. A
+// language that only the operator defines has the extensions of the override.
 func With(list []Entry, overrides map[string]Override) []Entry {
 	list = slices.Clone(list)
 	for _, lang := range slices.Sorted(maps.Keys(overrides)) {

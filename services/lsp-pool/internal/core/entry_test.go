@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/lsp-pool/internal/core"
 )
 
-// T-LSP-CFG-04..07, T-LSP-LIFE-14, T-LSP-DIAG-03: the extension of a file selects the language, and each built-in
+// T-LSP-CFG-04..07, T-LSP-LIFE-14, T-LSP-DIAG-03: the extension of a file determines the language, and each built-in
 // language has its command without configuration.
 func TestBuiltinCommands(t *testing.T) {
 	t.Parallel()

@@ -10,10 +10,10 @@ import (
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
 
-// files are those below a root. Files outside it are never read: links are not followed.
+// files are the files below a root. Files outside are never read, because links are not followed.
 type files struct{ root *paths.Root }
 
-// at returns the place of an absolute path.
+// at returns the path below the root of an absolute path.
 func (f files) at(path string) (paths.Path, error) {
 	rel, err := filepath.Rel(f.root.Path(), path)
 	if err != nil || !filepath.IsLocal(rel) {

@@ -19,17 +19,16 @@ import (
 // Found is the server of a language on this machine.
 type Found struct {
 	Lang string
-	// Command is the one with an installed program, or the first of the language.
+	// Command is the first command with an installed program, or the first command of the language.
 	Command []string
-	// Program is its path, CagedProgram that in a server's cage; both are empty for a missing program.
+	// Program is the program's path, CagedProgram its path in a server's cage; both are empty for a missing program.
 	Program, CagedProgram string
-	// CagedReason says why a cage lacks the program.
+	// CagedReason is the reason why a cage does not show the program.
 	CagedReason string
 	Install     string
 }
 
-// Find looks for the programs of all languages, from the root of a view. Programs are looked for by the sandbox that
-// would start them.
+// Find looks for the programs of all languages, from the root of a view. It uses the sandbox that starts the servers.
 func (p *Pool) Find(ctx context.Context, v View) ([]Found, error) {
 	entries := v.entries(p.opts.Entries)
 	list := make([]Found, len(entries))
@@ -81,7 +80,8 @@ func (p *Pool) look(ctx context.Context, v View, e Entry) (Found, error) {
 	return found, nil
 }
 
-// which returns the paths of programs as a shell beside the server of an entry finds them, empty for missing ones.
+// which returns the paths of programs as a shell finds them in the environment of an entry's server, empty for missing
+// ones.
 func (p *Pool) which(ctx context.Context, v View, e Entry, cage *dsl.Cage, names ...string) ([]string, error) {
 	const script = `for name; do command -v "$name" || echo; done`
 	argv := append([]string{"/bin/sh", "-c", script, "sh"}, names...)
@@ -96,16 +96,16 @@ func (p *Pool) which(ctx context.Context, v View, e Entry, cage *dsl.Cage, names
 	}
 	list := make([]string, len(names))
 	for i, line := range strings.SplitN(string(out), "\n", len(names)+1)[:len(names)] {
-		if strings.Contains(line, "/") { // a name alone is a word of the shell's own
+		if strings.Contains(line, "/") { // a name without a slash is a word of the shell itself
 			list[i] = line
 		}
 	}
 	return list, nil
 }
 
-// interpreter returns the program that runs a script, as its first line names it, "" for a program of its own.
+// interpreter returns the program that runs a script, from the script's first line, "" for a binary program.
 func interpreter(path string) string {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the open does not wait for the writer of a pipe
 	if err != nil {
 		return ""
 	}
@@ -114,7 +114,7 @@ func interpreter(path string) string {
 		return ""
 	}
 	head := make([]byte, 256)
-	n, _ := io.ReadFull(file, head) // a short file is as good
+	n, _ := io.ReadFull(file, head) // a short file is valid too
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	words := strings.Fields(strings.TrimPrefix(line, "#!"))
 	if !strings.HasPrefix(line, "#!") || len(words) == 0 {

@@ -9,8 +9,9 @@ import (
 // Drain ends the holds.
 func (p *Pool) Drain() { p.drain() }
 
-// Hold holds the servers until ctx ends. The end of the last hold ends them all: the processes that needed them are
-// gone. Without any hold they end when they are idle. Hold fails with unavailable when the pool stops.
+// Hold holds the servers until ctx ends. The end of the last hold stops all servers, because the processes that needed
+// them have ended. If there was no hold at all, servers are stopped when they are idle. Hold fails with unavailable
+// when the pool stops.
 func (p *Pool) Hold(ctx context.Context, opened func() error) error {
 	p.mu.Lock()
 	p.holds++

@@ -20,25 +20,26 @@ import (
 type Options struct {
 	// Entries is the catalogue.
 	Entries []Entry
-	// Idle is how long a server lives after its last query; Restarts how often one that crashes is started again in a
-	// session.
+	// Idle is the time after its last query until a server is stopped. Restarts is the maximum number of restarts of a
+	// crashing server in a session.
 	Idle     time.Duration
 	Restarts int
-	// StartTimeout bounds the handshake, QueryTimeout an answer, StopGrace a polite end.
+	// StartTimeout limits the handshake, QueryTimeout an answer, StopGrace the time between the request to exit and the
+	// kill.
 	StartTimeout, QueryTimeout, StopGrace time.Duration
-	// Wait is how long a query waits for a server that is loading where the caller does not say.
+	// Wait is the default time that a query waits for a loading server.
 	Wait time.Duration
-	// Quiet is how long a server without versions must be silent until its diagnostics count.
+	// Quiet is the time without a publication after which the diagnostics of a server without versions count as complete.
 	Quiet time.Duration
-	// Parallel is how many requests one server gets at once, Servers how many servers there may be.
+	// Parallel is the maximum number of simultaneous requests to one server, Servers the maximum number of servers.
 	Parallel, Servers int
-	// MessageBytes bounds one message of a server, DocumentBytes one document, Documents the open ones of a server,
-	// AnswerBytes an answer of the pool.
+	// MessageBytes is the maximum size of a server's message, DocumentBytes of a document, Documents the maximum number of
+	// a server's open documents, AnswerBytes the maximum size of an answer of the pool.
 	MessageBytes, DocumentBytes, Documents, AnswerBytes int
-	// LookupEnv reads kaged's environment; Environment makes that of a program, in a cage or without.
+	// LookupEnv reads kaged's environment. Environment builds the environment of a program, in a cage or without.
 	LookupEnv   func(string) (string, bool)
 	Environment func(caged bool, declared map[string]string) map[string]string
-	// Caging is when the server of a caller without a cage has one.
+	// Caging determines whether the server of a caller without a cage has one.
 	Caging Caging
 }
 
@@ -68,7 +69,7 @@ func New(opts Options, launcher Launcher, watch func(root string) Tree, log *slo
 	}
 }
 
-// Run ends servers that are idle until ctx ends, then all of them, and returns when they are gone.
+// Run stops idle servers until ctx ends, then all servers, and returns when they have ended.
 func (p *Pool) Run(ctx context.Context) error {
 	tick := time.NewTicker(max(p.opts.Idle/20, time.Second))
 	defer tick.Stop()
@@ -86,7 +87,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	}
 }
 
-// endIdle ends servers without a query for long, and forgets those that do not run.
+// endIdle stops servers that had no query for long, and removes those that do not run.
 func (p *Pool) endIdle(ctx context.Context) {
 	now := p.now()
 	p.each(func(s *server) bool {
@@ -96,7 +97,7 @@ func (p *Pool) endIdle(ctx context.Context) {
 	}, func(s *server) { s.stop(ctx, idleTime) })
 }
 
-// each calls do with the wanted servers, side by side, and returns when all is done.
+// each calls do with the wanted servers in parallel, and returns when all calls have returned.
 func (p *Pool) each(want func(*server) bool, do func(*server)) []*server {
 	p.mu.Lock()
 	var list []*server
@@ -118,7 +119,7 @@ func (p *Pool) each(want func(*server) bool, do func(*server)) []*server {
 // Filter selects servers; empty fields select all.
 type Filter struct {
 	ProjectID, Root, Lang string
-	// View selects the servers that its caller shares.
+	// View selects the servers that the view's caller shares.
 	View *View
 }
 
@@ -128,7 +129,7 @@ func (p *Pool) takes(f Filter, s *server) bool {
 		(f.Lang == "" || f.Lang == s.entry.Lang)
 }
 
-// shares reports whether callers with a view are answered by a server.
+// shares reports whether a server answers callers with a view.
 func (p *Pool) shares(v View, s *server) bool {
 	e, ok := v.entry(p.opts.Entries, s.entry.Lang)
 	return ok && len(e.Commands) > 0 && p.opts.key(v, e) == s.key
@@ -142,7 +143,7 @@ func (p *Pool) Servers(f Filter) (list []contract.RunningLanguageServer) {
 	return list
 }
 
-// Reasons of a stop, as they are recorded.
+// The reasons of a stop, in the form for records.
 const (
 	Reload   = "reload"
 	Unload   = "project_unload"
@@ -150,8 +151,8 @@ const (
 	idleTime = "idle_timeout"
 )
 
-// Stop ends servers and returns them. They start again with the next query. With the reason Unload they are forgotten
-// too, and the records that no answer has carried are returned.
+// Stop stops servers and returns them. They start again with the next query. With the reason Unload they are also
+// removed, and Stop returns the records that no answer has returned.
 func (p *Pool) Stop(
 	ctx context.Context, f Filter, reason string,
 ) (list []contract.RunningLanguageServer, records []contract.Record) {
@@ -166,7 +167,7 @@ func (p *Pool) Stop(
 	return list, records
 }
 
-// drop forgets a server, unless a query has started it again.
+// drop removes a server, unless a query has started it again.
 func (p *Pool) drop(s *server) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,7 +176,7 @@ func (p *Pool) drop(s *server) {
 	}
 }
 
-// lang returns the language of a file. It fails with invalid_params for a file of no known language.
+// lang returns the language of a file. It fails with invalid_params for a file of an unknown language.
 func (p *Pool) lang(v View, path string) (string, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	for _, e := range v.entries(p.opts.Entries) {
@@ -195,8 +196,8 @@ func (p *Pool) langs(v View) (list []string) {
 	return list
 }
 
-// find returns the server of a view, which it adds unless warm is set. It fails with rate_limited if there are too
-// many.
+// find returns the server of a view. It adds a missing one, unless warm is true. It fails with rate_limited if there
+// are too many.
 func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
 	e, ok := v.entry(p.opts.Entries, lang)
 	if !ok || len(e.Commands) == 0 {
@@ -226,7 +227,7 @@ func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
 	return s, nil
 }
 
-// forget drops a server that does not run and reports whether there was one. p.mu is held.
+// forget removes a server that does not run, and reports whether there was one. p.mu is held.
 func (p *Pool) forget() bool {
 	for key, s := range p.servers {
 		if s.idle() {
@@ -253,7 +254,7 @@ func exitText(e contract.Exit) string {
 
 // Tree watches the files below a root.
 type Tree interface {
-	// Changes returns the files that changed since the last call, all those included that changed before this one.
+	// Changes returns the files that changed between the last call and this one.
 	Changes(ctx context.Context) []lsp.Change
 	Close()
 }
@@ -275,13 +276,13 @@ type seen struct {
 	kind int
 }
 
-// lease is a server's share of a tree.
+// lease is a server's use of a tree.
 type lease struct {
 	*tree
 	release func()
 }
 
-// lease returns a share of the tree of a root.
+// lease returns a use of the tree of a root.
 func (p *Pool) lease(root string) *lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,14 +302,14 @@ func (p *Pool) lease(root string) *lease {
 	})}
 }
 
-// position is the number of the last change.
+// position returns the number of the last change.
 func (t *tree) position() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.seq
 }
 
-// add notes changes of files.
+// add records changes of files.
 func (t *tree) add(list []lsp.Change) {
 	for _, c := range list {
 		t.seq++
@@ -316,13 +317,13 @@ func (t *tree) add(list []lsp.Change) {
 	}
 }
 
-// since returns the changes after a position, and the new position. known are changes that the caller knows of.
+// since returns the changes after a position, and the new position. known are changes that the caller already knows.
 func (t *tree) since(ctx context.Context, position uint64, known []lsp.Change) ([]lsp.Change, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(known)
 	t.add(t.watch.Changes(ctx))
-	if t.seq == position { // most queries follow no change, and last holds every file that has ever changed
+	if t.seq == position { // before most queries no file has changed, and last has every file that has ever changed
 		return nil, position
 	}
 	var list []lsp.Change

@@ -74,14 +74,14 @@ type FileDiagnostic struct {
 	lsp.Diagnostic
 }
 
-// Completeness says how far an answer can be relied on.
+// Completeness is the state of the server when it answered.
 type Completeness struct {
 	State   string
 	Percent int
 	Reason  string
 }
 
-// Ask answers a query. A server that crashes while it is asked is asked once more.
+// Ask answers a query. If the server crashes during the query, Ask repeats the query once.
 func (p *Pool) Ask(ctx context.Context, q Query) (Answer, error) {
 	if q.Action == Diagnostics || q.Action == WarmDiagnostics {
 		return p.diagnose(ctx, q)
@@ -100,7 +100,7 @@ func (p *Pool) Ask(ctx context.Context, q Query) (Answer, error) {
 	return p.with(ctx, s, q, func(ctx context.Context, run *running, a *Answer) error { return run.answer(ctx, q, a) })
 }
 
-// with asks a server within the time of a query.
+// with queries a server within the time limit of a query.
 func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Context, *running,
 	*Answer) error,
 ) (Answer, error) {
@@ -123,7 +123,7 @@ func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Co
 			}
 			s.give()
 		}
-		if err == nil { // a failure carries no records; the next answer does
+		if err == nil { // the error has no records; the next answer returns them
 			a.Records = s.takeRecords()
 		}
 		if err == nil || ctx.Err() != nil || try > 0 || !errors.Is(err, lsp.ErrServer) {
@@ -132,7 +132,7 @@ func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Co
 	}
 }
 
-// once asks a server at work, after it has been told of changed files.
+// once queries a running server, after it has sent the server the changed files.
 func (p *Pool) once(ctx context.Context, s *server, run *running, q Query, limit time.Duration,
 	ask func(context.Context) error,
 ) error {
@@ -156,7 +156,7 @@ func (p *Pool) once(ctx context.Context, s *server, run *running, q Query, limit
 	}
 	err := ask(bounded)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && q.Action != WarmDiagnostics {
-		s.kill(run) // the next query starts another
+		s.kill(run) // the next query starts another server
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func sentence(text string) string {
 	return text
 }
 
-// refresh tells the server of changes since it was told last.
+// refresh sends the server the changes since the last refresh.
 func (r *running) refresh(ctx context.Context, known []lsp.Change) error {
 	r.syncing.Lock()
 	defer r.syncing.Unlock()
@@ -216,7 +216,7 @@ func (r *running) refresh(ctx context.Context, known []lsp.Change) error {
 	return ctx.Err()
 }
 
-// completeness says how far a server is.
+// completeness returns whether a server has finished loading, and the reason if not.
 func completeness(c *lsp.Client, restarted bool) Completeness {
 	if tasks := c.Tasks(); len(tasks) > 0 {
 		t := tasks[0]
@@ -235,12 +235,12 @@ func completeness(c *lsp.Client, restarted bool) Completeness {
 	return Completeness{State: stateReady, Percent: 100}
 }
 
-// partial notes that an answer is not complete.
+// partial records in an answer that it is not complete.
 func (a *Answer) partial(format string, args ...any) {
 	a.Completeness = Completeness{State: "partial", Percent: -1, Reason: fmt.Sprintf(format, args...)}
 }
 
-// unsupported is the error of an action that the server does not offer.
+// unsupported returns the error of an action that the server does not offer.
 func unsupported(what string) error {
 	return fault.New(fault.InvalidParams, "This language server offers no %s.", what).With("field", "action")
 }
@@ -253,7 +253,7 @@ var places = map[Action]struct{ capability, method, what string }{
 	Implementation: {"implementationProvider", "textDocument/implementation", "implementations"},
 }
 
-// answer asks a server at work.
+// answer queries a running server.
 func (r *running) answer(ctx context.Context, q Query, a *Answer) error {
 	switch q.Action {
 	case Definition, References, TypeDefinition, Implementation:
@@ -367,7 +367,7 @@ func (r *running) symbols(ctx context.Context, q Query, a *Answer) error {
 	return nil
 }
 
-// Readable are the methods of the action request: they only look.
+// Readable are the methods of the action request; they are read-only.
 var Readable = []string{
 	"callHierarchy/incomingCalls", "callHierarchy/outgoingCalls", "textDocument/codeLens", "textDocument/completion",
 	"textDocument/declaration",
@@ -413,8 +413,8 @@ func (r *running) texts(docs ...lsp.Doc) texts {
 	return t
 }
 
-// of returns the text of a file, an empty one for a file that cannot be read. It is read only where the server does
-// not count in UTF-16.
+// of returns the text of a file, an empty text for a file that cannot be read. It reads the file only if the server
+// does not count in UTF-16.
 func (t texts) of(path string) *lsp.Text {
 	if text := t.read[path]; text != nil {
 		return text
@@ -429,7 +429,7 @@ func (t texts) of(path string) *lsp.Text {
 	return text
 }
 
-// maxText is the largest file that positions are converted by.
+// maxText is the maximum size of a file that is read to convert positions.
 const maxText = 8 << 20
 
 func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }

@@ -17,30 +17,30 @@ import (
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
 
-// Spec is a server's program as it is to be started.
+// Spec is the specification of a server's program.
 type Spec struct {
 	Owner contract.Owner
 	Argv  []string
 	Dir   string
 	Env   map[string]string
-	// Cage is the policy of its own cage, nil for no cage; its paths are relative to Root.
+	// Cage is the policy of the server's own cage, nil for no cage. Its paths are relative to Root.
 	Cage *dsl.Cage
 	Root string
 }
 
-// Process is a server's program at work. Reading and writing are its standard output and input; Close ends it with
-// everything it has started, and returns when it is gone.
+// Process is a running program of a server. Reads and writes use its standard output and input. Close ends it with
+// everything it has started, and returns when it has ended.
 type Process interface {
 	io.ReadWriteCloser
 	PID() int64
 	// Log returns the end of its standard error.
 	Log() string
-	// Exit returns its exit code and why it was ended. It waits for the end.
+	// Exit returns its exit code and the reason for its end. It waits for the end.
 	Exit() contract.Exit
 }
 
-// Launcher starts programs. It fails with shell_spawn_failed, with the detail missing for an absent program, and with
-// cage_unavailable and cage_policy_invalid.
+// Launcher starts programs. It fails with shell_spawn_failed, which has the detail missing for a missing program, and
+// with cage_unavailable and cage_policy_invalid.
 type Launcher interface {
 	Launch(ctx context.Context, spec Spec) (Process, error)
 }
@@ -61,8 +61,8 @@ type server struct {
 	view    View // without a session
 	entry   Entry
 
-	turn  chan struct{} // holds a token while it is started or ended
-	slots chan struct{} // a token for each request under way
+	turn  chan struct{} // holds a token during a start or a stop
+	slots chan struct{} // holds a token for each request in progress
 
 	mu       sync.Mutex // guards the fields below
 	run      *running   // nil while the server is stopped
@@ -74,15 +74,15 @@ type server struct {
 	crashes  map[string]int // by session
 	failed   bool
 	log      string
-	records  []contract.Record // of events between queries
+	records  []contract.Record // the records of events between queries
 }
 
-// running is a server at work.
+// running is a running server.
 type running struct {
 	client  *lsp.Client
 	process Process
 	tree    *lease
-	seen    uint64 // the last change of the tree that it was told of; guarded by syncing
+	seen    uint64 // the number of the last change of the tree that the server has received; guarded by syncing
 	syncing sync.Mutex
 	root    *paths.Root
 	started time.Time
@@ -91,7 +91,7 @@ type running struct {
 	checker  *bool // whether the entry's checker is installed, nil while unknown; guarded by checking
 }
 
-// over reports whether the connection is.
+// over reports whether the connection has ended.
 func (r *running) over() bool {
 	select {
 	case <-r.client.Done():
@@ -101,7 +101,7 @@ func (r *running) over() bool {
 	}
 }
 
-// end closes the connection and the process.
+// end ends the connection and the process.
 func (r *running) end() {
 	r.client.Close()
 	_ = r.process.Close()
@@ -109,8 +109,8 @@ func (r *running) end() {
 	r.root.Close()
 }
 
-// take returns the server at work, which it starts if it is stopped. The caller gives it back. It reports whether the
-// server took the place of one that crashed.
+// take returns the running server, and starts it if it is stopped. The caller calls give afterwards. restarted is true
+// if the server replaces one that crashed.
 func (s *server) take(ctx context.Context, session string) (run *running, restarted bool, err error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -153,7 +153,7 @@ func (s *server) take(ctx context.Context, session string) (run *running, restar
 	return run, restarted, nil
 }
 
-// give gives back the result of take.
+// give ends the use of the result of take.
 func (s *server) give() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *server) give() {
 	s.used = s.pool.now()
 }
 
-// crashed notes the unasked end of a server.
+// crashed records that a server ended without a request to do so.
 func (s *server) crashed(run *running, session string) {
 	run.end()
 	exit := run.process.Exit()
@@ -172,7 +172,7 @@ func (s *server) crashed(run *running, session string) {
 		s.note("code.lsp.server_stopped", map[string]any{"reason": Unload})
 		return
 	}
-	if len(s.crashes) >= 256 { // sessions that ended long ago
+	if len(s.crashes) >= 256 { // most of these sessions ended long ago
 		clear(s.crashes)
 	}
 	s.crashes[session]++
@@ -183,7 +183,7 @@ func (s *server) crashed(run *running, session string) {
 	s.note("code.lsp.server_crashed", fields)
 }
 
-// note keeps a record until the next query takes it. s.mu is held.
+// note stores a record until the next query returns it. s.mu is held.
 func (s *server) note(event string, fields map[string]any) {
 	fields["language"], fields["project_id"] = s.entry.Lang, s.view.ProjectID
 	if len(s.records) < 64 {
@@ -234,8 +234,9 @@ func (s *server) start(ctx context.Context) (*running, error) {
 	return run, nil
 }
 
-// startFirst starts the first command that is installed and works, and returns it. A command whose handshake fails
-// gives way to the next: typescript-language-server does not start beside a TypeScript that is a server itself.
+// startFirst starts the first command with an installed program and a successful handshake, and returns it. After a
+// failed handshake the next command is tried: typescript-language-server does not start if the TypeScript of the
+// project is a server itself.
 func (s *server) startFirst(ctx context.Context, run *running) (command []string, err error) {
 	var failed error
 	for _, command = range s.entry.Commands {
@@ -278,13 +279,13 @@ func (s *server) launch(ctx context.Context, command []string) (Process, error) 
 	return s.pool.launcher.Launch(ctx, s.pool.opts.spec(s.view, s.entry, policy, command))
 }
 
-// isMissing reports whether a program could not be started because it is not there.
+// isMissing reports whether a program could not be started because it does not exist.
 func isMissing(err error) bool {
 	var f *fault.Error
 	return errors.As(err, &f) && f.Code == fault.ShellSpawnFailed && f.Details["missing"] == true
 }
 
-// notStarted says why the program could not be started.
+// notStarted returns the reason why the program could not be started.
 func (s *server) notStarted(err error, command []string) error {
 	if !isMissing(err) {
 		return err
@@ -307,7 +308,7 @@ func (s *server) isCaged() bool {
 	return s.caged
 }
 
-// notConnected says why the handshake failed, which counts as a crash.
+// notConnected returns the reason why the handshake failed, and records a crash.
 func (s *server) notConnected(ctx context.Context, err error, process Process) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -327,7 +328,7 @@ func (s *server) notConnected(ctx context.Context, err error, process Process) e
 		With("lang", s.entry.Lang).With("log", s.tail())
 }
 
-// stop ends the server if it runs, and returns when it is gone. It forgets the crashes.
+// stop stops the server if it runs, and returns when it has ended. It resets the number of crashes.
 func (s *server) stop(ctx context.Context, reason string) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -350,7 +351,7 @@ func (s *server) stop(ctx context.Context, reason string) {
 	s.mu.Unlock()
 }
 
-// kill ends a server that hangs. Its open requests fail.
+// kill ends a server that does not answer. Its open requests fail.
 func (s *server) kill(run *running) { run.client.Close() }
 
 func (s *server) info() contract.RunningLanguageServer {

@@ -19,16 +19,16 @@ import (
 // View is the files and the cage of a server's callers.
 type View struct {
 	ProjectID, Root, SessionID string
-	// Cage is the caller's, nil for an uncaged caller. NoCommands says that the caller cannot run commands, ProjectCaged
-	// that an agent of the project has a cage.
+	// Cage is the caller's cage, nil for an uncaged caller. NoCommands is true if the caller cannot run commands,
+	// ProjectCaged if an agent of the project has a cage.
 	Cage                     *dsl.Cage
 	NoCommands, ProjectCaged bool
 	// Declared are the servers that the project declares.
 	Declared []dsl.LanguageServer
 }
 
-// entries returns the catalogue as the project has it: the languages that it declares first, with its command in place
-// of the operator's, and the rest of the operator's entry.
+// entries returns the project's catalogue: first the languages that the project declares, with its command and the rest
+// of the operator's entry, then the other entries.
 func (v View) entries(list []Entry) []Entry {
 	if len(v.Declared) == 0 {
 		return list
@@ -63,41 +63,41 @@ func (v View) entry(list []Entry, lang string) (Entry, bool) {
 	return list[i], true
 }
 
-// key is equal for views and entries that may share a server. The place of the program has no part in it: it is looked
-// for when a server starts, and to look on each query costs a query a tenth of its time.
+// key returns a string that is equal for views and entries with a common server. The program's path is not part of it,
+// because a search for the program takes a tenth of the time of a query; it is searched when a server starts.
 func (o Options) key(v View, e Entry) string {
 	var policy *dsl.Cage
 	if o.cagedAnyway(v) {
 		policy = o.policy(v, e)
 	}
-	text, _ := json.Marshal([]any{v.ProjectID, v.Root, e, policy}) // plain values have a JSON form
+	text, _ := json.Marshal([]any{v.ProjectID, v.Root, e, policy}) // plain values can be encoded as JSON
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
 const (
-	// serverMemory and serverPIDs bound a server's cage where its entry sets no bound.
+	// serverMemory and serverPIDs are the limits of a server's cage if its entry has none.
 	serverMemory = 4 << 30
 	serverPIDs   = 512
 )
 
-// Caging is when the server of a caller without a cage has one.
+// Caging determines whether the server of a caller without a cage has one.
 type Caging string
 
-// The choices. The server of a caller with a cage always has one.
+// The choices. The server of a caller with a cage always has a cage.
 const (
-	// CageAuto gives it one where files of the project that a caged agent wrote, or the caller could write and not run,
-	// might make it run code.
+	// CageAuto gives the server a cage if it might run code from files of the project that a caged agent wrote, or that
+	// the caller can write but not run.
 	CageAuto Caging = "auto"
-	// CageAlways gives each server one, CageNever leaves it to the caller's.
+	// CageAlways gives each server a cage. CageNever gives a server a cage only if its caller has one.
 	CageAlways Caging = "always"
 	CageNever  Caging = "never"
 )
 
 // caged reports whether a server needs a cage. A server runs code that files of the project name: build scripts,
-// plugins, settings. So it has a cage where its caller has one; where another agent of the project has one, because
-// that agent's files would run outside it; where the caller cannot run commands itself; and where the program lies in
-// the project.
+// plugins, settings. So it has a cage if its caller has one, if another agent of the project has one, because the files
+// of that agent would run outside its cage, if the caller cannot run commands itself, and if the program is in the
+// project.
 func (o Options) caged(v View, e Entry) bool {
 	switch {
 	case o.cagedAnyway(v):
@@ -109,13 +109,13 @@ func (o Options) caged(v View, e Entry) bool {
 	return slices.ContainsFunc(e.Commands, func(command []string) bool { return inProject(v.Root, path, command) })
 }
 
-// cagedAnyway reports whether a server needs a cage wherever its program lies.
+// cagedAnyway reports whether a server needs a cage wherever its program is.
 func (o Options) cagedAnyway(v View) bool {
 	return v.Cage != nil || o.Caging == CageAlways || o.Caging != CageNever && (v.ProjectCaged || v.NoCommands)
 }
 
-// inProject reports whether a command runs a file of the project: the program as it is found on path, or a script that
-// an argument names. Links are followed.
+// inProject reports whether a command runs a file of the project: the program as found on path, or a script named by an
+// argument. Links are followed.
 func inProject(root, path string, command []string) bool {
 	program := command[0]
 	if !strings.Contains(program, "/") {
@@ -138,7 +138,7 @@ func inProject(root, path string, command []string) bool {
 	return false
 }
 
-// lookPath returns the first file of a name in the folders of path, "" if there is none.
+// lookPath returns the first file with the name in the folders of path, "" if there is none.
 func lookPath(root, path, name string) string {
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(inRoot(root, cmp.Or(dir, ".")), name)
@@ -149,7 +149,7 @@ func lookPath(root, path, name string) string {
 	return ""
 }
 
-// inRoot returns an absolute path; others are relative to the root, where servers are started.
+// inRoot returns the path as an absolute path. A relative path is relative to the root, the working folder of servers.
 func inRoot(root, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -157,7 +157,7 @@ func inRoot(root, path string) string {
 	return filepath.Join(root, path)
 }
 
-// within reports whether a file, or what it is a link to, lies below root.
+// within reports whether a file, or the target of a link, is below root.
 func within(root, path string) bool {
 	path = inRoot(root, path)
 	if paths.Below(path, root) {
@@ -167,7 +167,7 @@ func within(root, path string) bool {
 	return err == nil && paths.Below(real, root)
 }
 
-// vars are the variables of kaged's own and of the entry that its server gets outside a cage.
+// vars returns the variables of kaged's environment and of the entry that the entry's server gets outside a cage.
 func (o Options) vars(e Entry) map[string]string {
 	vars := map[string]string{}
 	for _, name := range e.Env {
@@ -189,9 +189,9 @@ func (o Options) cageOf(v View, e Entry) *dsl.Cage {
 	return o.policy(v, e)
 }
 
-// policy returns the cage of a caged server. A caller's cage becomes the server's with every grant read-only, without
-// network and without capabilities, and with a home of its own that lasts. The server of a caller without a cage sees
-// the project in its own, read-only.
+// policy returns the cage of a caged server. The server of a caller with a cage has that cage with all grants
+// read-only, without network and capabilities, and with a permanent home folder of its own. The server of a caller
+// without a cage has a cage with the project, read-only.
 func (o Options) policy(v View, e Entry) *dsl.Cage {
 	policy := &dsl.Cage{State: "persistent", Git: dsl.GitReadOnly, Seccomp: "default", Limits: dsl.Limits{
 		Memory: cmp.Or(e.Memory, serverMemory), PIDs: serverPIDs,
@@ -211,7 +211,7 @@ func (o Options) policy(v View, e Entry) *dsl.Cage {
 	return policy
 }
 
-// spec returns how a program of an entry is started for a view, in a cage unless policy is nil.
+// spec returns the specification to start a program of an entry for a view, in a cage unless policy is nil.
 func (o Options) spec(v View, e Entry, policy *dsl.Cage, argv []string) Spec {
 	vars := o.vars(e)
 	if policy != nil {

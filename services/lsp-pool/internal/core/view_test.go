@@ -15,8 +15,8 @@ import (
 	"kaged.dev/services/lsp-pool/internal/core"
 )
 
-// D1: a server has a cage where its caller has one, where another agent of the project has one, where its caller
-// cannot run commands, and where its program, or a script it runs, is a file of the project, links followed.
+// D1: a server has a cage if its caller has one, if another agent of the project has one, if its caller cannot run
+// commands, or if its program, or a script it runs, is a file of the project (with links followed).
 func TestCaged(t *testing.T) {
 	t.Parallel()
 	root, elsewhere := real(t, t.TempDir()), real(t, t.TempDir())
@@ -100,8 +100,8 @@ func real(t *testing.T, dir string) string {
 	return dir
 }
 
-// T-LSP-CFG-01, -02, -03: a project's command goes before the operator's, and that before kaged's own; the rest of the
-// operator's entry stays. A project may bring a language of its own.
+// T-LSP-CFG-01, -02, -03: a project's command takes precedence over the operator's, and the operator's over the
+// built-in one. The rest of the operator's entry stays. A project may define a language of its own.
 func TestWhoseServer(t *testing.T) {
 	t.Parallel()
 	list := core.With(core.Builtin(), map[string]core.Override{
@@ -151,7 +151,8 @@ func TestWhoseServer(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a server's program, which an agent can put there, is not waited for, and is no script.
+// If an agent replaces a server's program by a pipe, the pool does not wait for the pipe's writer, and the pipe is no
+// script.
 func TestPipesAreNoPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
