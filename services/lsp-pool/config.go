@@ -11,31 +11,32 @@ import (
 
 // Config is the table [services.lsp-pool]. Sizes are bytes. Servers themselves are tables [lsp.servers.LANG].
 type Config struct {
-	// Idle is how long a language server lives after its last question.
+	// Idle is the time after its last query until a language server is stopped.
 	Idle config.Duration `toml:"idle"`
-	// Restarts is how often a server that crashes is started again in one session.
+	// Restarts is the maximum number of restarts of a crashing server in one session.
 	Restarts int `toml:"restarts"`
-	// StartTimeout is how long a server may take from its start to the end of its handshake.
+	// StartTimeout is the time limit from the start of a server to the end of its handshake.
 	StartTimeout config.Duration `toml:"start_timeout"`
-	// QueryTimeout is how long an answer may take; a server that takes longer is ended.
+	// QueryTimeout is the time limit for an answer. A server that exceeds it is stopped.
 	QueryTimeout config.Duration `toml:"query_timeout"`
-	// StopGrace is how long a server may take to end when it is asked to, before it is killed.
+	// StopGrace is the time that a server has to exit after the request to do so, before it is killed.
 	StopGrace config.Duration `toml:"stop_grace"`
-	// Wait is how long a question waits for a server that is still loading; it is answered as far as the server is then.
+	// Wait is the time that a query waits for a server that is still loading. After that, the answer has the results that
+	// the server has so far.
 	Wait config.Duration `toml:"wait"`
-	// Quiet is how long a server that names no versions must publish no diagnostics of a file until they count as
-	// complete.
+	// Quiet applies to servers that name no versions: diagnostics of a file count as complete after this time without
+	// a publication.
 	Quiet config.Duration `toml:"quiet"`
-	// Cage is when the server of an agent without a cage has one: "auto" where an agent of the project has a cage, where
-	// the agent itself cannot run commands, and where the program lies in the project; "always", or "never". The server
-	// of an agent with a cage always has one.
+	// Cage determines the cage of the server of an agent without a cage. With "auto" the server has a cage if an agent of
+	// the project has one, if the agent itself cannot run commands, or if the server's program is in the project; with
+	// "always" and "never" it always or never has one. The server of an agent with a cage always has one.
 	Cage string `toml:"cage"`
-	// Parallel is how many requests one server gets at once, MaxServers how many servers there may be.
+	// Parallel is the maximum number of simultaneous requests to one server, MaxServers the maximum number of servers.
 	Parallel   int `toml:"parallel"`
 	MaxServers int `toml:"max_servers"`
-	// MessageBytes bounds one message of a server; one that sends a longer one is ended.
+	// MessageBytes is the maximum size of a message of a server. A server that sends a longer one is stopped.
 	MessageBytes int `toml:"message_bytes"`
-	// DocumentBytes is the largest file that a server is shown, Documents how many it has open at once.
+	// DocumentBytes is the maximum size of a file sent to a server, Documents the maximum number of its open files.
 	DocumentBytes int `toml:"document_bytes"`
 	Documents     int `toml:"documents"`
 }
@@ -51,7 +52,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate refuses limits with which no server could work.
+// Validate refuses limits that no server could work with.
 func (c Config) Validate() error {
 	fields := reflect.ValueOf(c)
 	for i := range fields.NumField() {

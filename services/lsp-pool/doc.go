@@ -1,15 +1,15 @@
-// Package lsppool is the service that runs language servers where a project's files are, and asks them for other
-// services.
+// Package lsppool is the service that runs language servers on the machine with a project's files, and queries them for
+// other services.
 //
-// A question comes in over gRPC (internal/server). The pool (internal/core) finds the server of the file's language
-// for the view of the caller, starts it if none runs, tells it of changes on disk (internal/adapter/watch), asks it,
-// and turns its answer into values (internal/lsp). Servers are programs in sandbox-supervisor
-// (internal/adapter/sandbox), in a cage no wider than their callers': each lives in one Exec stream, so that it ends
-// with this process, however that ends.
+// A query arrives over gRPC (internal/server). The pool (internal/core) determines the server for the file's language
+// and the caller's view, starts it if none runs, sends it the changes on disk (internal/adapter/watch) and the query,
+// and converts its answer (internal/lsp). Servers are programs in sandbox-supervisor (internal/adapter/sandbox), in a
+// cage no wider than those of their callers. Each server runs in one Exec stream, so that it ends with this process
+// even after a crash.
 //
-// The service writes no file. A rename comes back as the new content of files, with the hash of the content that it
-// is meant for.
+// The service writes no file. The answer to a rename has the new content of the files, and the hash of the content that
+// each change is based on.
 //
-// Goroutines: Run's own, which ends idle servers; per server those of its connection and of its stream; per watched
+// Goroutines: Run's own, which stops idle servers; per server those of its connection and of its stream; per watched
 // root one.
 package lsppool

@@ -11,8 +11,8 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// An operator sees per language which program is installed, whether a cage has it with its interpreter, and the
-// command that installs it. A folder named in read is one that cages show.
+// The operator sees, for each language, the installed program, whether a cage shows it with its interpreter, and the
+// command to install it. Cages show a folder named in read.
 func TestFindServers(t *testing.T) {
 	t.Parallel()
 	home, shown := t.TempDir(), t.TempDir()

@@ -8,7 +8,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Module is the pool of language servers as a process may run it.
+// Module is the pool of language servers as a part of a process.
 var Module = host.Module{
 	Name: "lsp-pool", Defaults: DefaultConfig(),
 	Needs: []string{"sandbox-supervisor"}, Direct: true, New: newModule,

@@ -11,19 +11,19 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// broken is a program in one language: with an error that its server finds, and without.
+// broken is a program in one language, in a version with an error that its server finds, and in one without.
 type broken struct {
 	program, name string
-	// with is the content with an error, says a part of the message, without the content after it was mended, symbol a
-	// name in it that the server lists.
+	// with is the content with an error, says a part of the error's message, without the fixed content, symbol a name in
+	// it that the server lists.
 	with, says, without, symbol string
 	// more are further files.
 	more map[string]string
 }
 
-// T-LSP-DIAG-02, -SYNC-02: each built-in server that can be installed from npm and Debian works without configuration:
-// it finds the error of a file, sees at the next question that the file was mended, answers about a file that stays
-// without errors, and lists its symbols.
+// T-LSP-DIAG-02, -SYNC-02: each built-in server that can be installed from npm or Debian works without configuration.
+// It finds the error of a file, answers the next query for the fixed file, answers for a file that stays without
+// errors, and lists its symbols.
 func TestRealServers(t *testing.T) {
 	t.Parallel()
 	for lang, tt := range map[string]broken{
@@ -76,8 +76,8 @@ func TestRealServers(t *testing.T) {
 	}
 }
 
-// Where TypeScript 7 is installed, which is a language server itself, it answers: alone, and beside a
-// typescript-language-server that has no TypeScript to work with.
+// TypeScript 7 is a language server itself. If it is installed, it answers: alone, and also if
+// typescript-language-server is installed without a TypeScript that it can use.
 func TestNativeTypeScript(t *testing.T) {
 	t.Parallel()
 	modules, err := filepath.Abs("../../bin/servers/node_modules")
@@ -102,7 +102,7 @@ func TestNativeTypeScript(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if beside { // its modules lie in a folder without typescript
+			if beside { // its modules are in a folder without typescript
 				at := filepath.Join(dir, "typescript-language-server")
 				server, err := os.ReadFile(filepath.Join(modules, "typescript-language-server", "lib", "cli.mjs"))
 				if err == nil {
@@ -128,8 +128,8 @@ func TestNativeTypeScript(t *testing.T) {
 	}
 }
 
-// The bash server leaves errors to shellcheck. With it the first answer holds the findings of shellcheck; without it an
-// empty answer is told as partial.
+// The bash server leaves errors to shellcheck. If shellcheck is installed, the first answer has its findings; otherwise
+// an empty answer is marked as partial.
 func TestBashWithAndWithoutShellcheck(t *testing.T) {
 	t.Parallel()
 	const finds = `#!/bin/sh
@@ -171,7 +171,7 @@ echo '"message":"found","fix":null}]}'
 	}
 }
 
-// shows fails the test unless a server finds the error of a file, and finds it mended.
+// shows fails the test unless a server finds the error of a file, and no error in the fixed file.
 func (p *pool) shows(b broken) {
 	p.t.Helper()
 	said := func() string {

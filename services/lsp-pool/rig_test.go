@@ -21,7 +21,7 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// pool is the service beside a sandbox supervisor, and a project.
+// pool is the service with a sandbox supervisor, and a project.
 type pool struct {
 	lsppoolv1.LSPPoolServiceClient
 	t       *testing.T
@@ -51,7 +51,7 @@ func serve(t *testing.T, text string) *pool {
 	return p
 }
 
-// fake starts both with a fake server of a mode.
+// fake starts both with a fake server in a mode.
 func fake(t *testing.T, mode, more string) *pool {
 	t.Helper()
 	exe, err := os.Executable()
@@ -88,7 +88,7 @@ func (p *pool) ask(
 	return p.Query(p.t.Context(), req)
 }
 
-// only returns the one server there is.
+// only returns the only server.
 func (p *pool) only() *commonv1.RunningLanguageServer {
 	p.t.Helper()
 	list, err := p.ListServers(p.t.Context(), &lsppoolv1.ListServersRequest{})
@@ -106,5 +106,5 @@ func events(res *lsppoolv1.QueryResponse) string {
 	return strings.Join(names, " ")
 }
 
-// gone reports whether a process is no more.
+// gone reports whether a process has ended.
 func gone(pid int64) bool { return errors.Is(syscall.Kill(int(pid), 0), syscall.ESRCH) }

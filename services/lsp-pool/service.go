@@ -17,7 +17,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Deps are the service's collaborators.
+// Deps are the service's dependencies.
 type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
@@ -25,7 +25,7 @@ type Deps struct {
 	Servers map[string]config.LSPServer
 	// LookupEnv reads kaged's environment.
 	LookupEnv func(string) (string, bool)
-	// NoSandbox says that cages are switched off on this daemon.
+	// NoSandbox is true if cages are switched off in this daemon.
 	NoSandbox bool
 }
 
@@ -68,8 +68,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	lsppoolv1.RegisterLSPPoolServiceServer(r, s.server)
 }
 
-// Drain implements host.Drainer: the streams that hold servers end, questions are answered.
+// Drain implements host.Drainer: the streams that hold servers end, queries are answered.
 func (s *Service) Drain(context.Context) { s.pool.Drain() }
 
-// Run ends idle servers until ctx ends, then all, and returns when they are gone.
+// Run stops idle servers until ctx ends, then all servers, and returns when they have ended.
 func (s *Service) Run(ctx context.Context) error { return s.pool.Run(ctx) }

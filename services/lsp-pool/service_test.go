@@ -46,12 +46,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The service keeps the promises of every service.
+// The service follows the rules for every service.
 func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, lsppool.Module, func() host.Options { return testkit.Options(t) })
 }
 
-// A limit that would make every question fail is refused with its key.
+// A limit that would make every query fail is refused with its key.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if err := lsppool.DefaultConfig().Validate(); err != nil {
@@ -70,8 +70,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// T-LSP-LIFE-01, -07, -08, T-AUD-04: the first question starts a server, the next ones share it, and the end of the
-// service is its end.
+// T-LSP-LIFE-01, -07, -08, T-AUD-04: the first query starts a server, later queries share it, and the server ends with
+// the service.
 func TestOneServerForAll(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Fork, "")
@@ -102,7 +102,8 @@ func TestOneServerForAll(t *testing.T) {
 	}
 }
 
-// T-FM-03, T-AUD-05: a server that crashes is started again, three times in a session; other sessions start anew.
+// T-FM-03, T-AUD-05: a crashed server is started again, at most three times in a session. Each session has its own
+// count.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Pull, "")
@@ -142,7 +143,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// kill kills a process and waits until it is gone.
+// kill kills a process and waits until it has ended.
 func kill(t *testing.T, pid int64) {
 	t.Helper()
 	over := watch(t, pid)
@@ -169,7 +170,7 @@ func watch(t *testing.T, pid int64) func() {
 	}
 }
 
-// T-FM-04, T-LSP-DIAG-06: a server that hangs is ended, and the next question has another.
+// T-FM-04, T-LSP-DIAG-06: a server that does not answer is ended, and the next query starts another.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Hang, "query_timeout = \"300ms\"\n")
@@ -183,7 +184,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// A server that crashes over each question is asked twice, and its log comes with the error.
+// If a server crashes during each query, the query is tried twice, and the error has the server's log.
 func TestCrashOverTheQuestion(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{fakelsp.CrashOn, fakelsp.Garbage, fakelsp.Half, fakelsp.Huge} {
@@ -199,7 +200,8 @@ func TestCrashOverTheQuestion(t *testing.T) {
 	}
 }
 
-// T-LSP-LIFE-06: an idle server ends, a deaf one too, and the next question starts another.
+// T-LSP-LIFE-06: an idle server is stopped, even one that ignores the request to exit, and the next query starts
+// another.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Deaf, "idle = \"1ms\"\nstop_grace = \"10ms\"\n")
@@ -214,8 +216,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// A server that was stopped is gone when the answer comes, with the processes that it has started, whether it does as
-// it is told or not.
+// When the answer to a stop arrives, the server has ended with the processes that it has started, whether it exited on
+// request or not.
 func TestStoppedIsGone(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{fakelsp.Fork, fakelsp.Deaf + "," + fakelsp.Fork} {
@@ -238,7 +240,7 @@ func TestStoppedIsGone(t *testing.T) {
 	}
 }
 
-// inFolder returns the processes that work in a folder.
+// inFolder returns the processes with a working folder in dir.
 func inFolder(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
@@ -253,7 +255,7 @@ func inFolder(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// T-FM-02, T-LSP-CFG-08: a missing server is an error that says how it is installed.
+// T-FM-02, T-LSP-CFG-08: the error for a missing server has the command to install it.
 func TestMissingServer(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "[lsp.servers.go]\ncommand = [\"/nowhere/gopls\"]\n")
@@ -268,7 +270,7 @@ func TestMissingServer(t *testing.T) {
 	}
 }
 
-// A server is as caged as its callers (D1): it sees only the files of their cage, and cannot write.
+// A server is as caged as its callers (D1): it can read only the files of their cage, and cannot write.
 func TestServerOfACagedCaller(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "[lsp.servers.fake]\ncommand = [\"/bin/sh\", \"-c\", \"cat secret/key >&2; touch seen/made >&2; ls / "+
@@ -297,8 +299,8 @@ func TestServerOfACagedCaller(t *testing.T) {
 	}
 }
 
-// T-LSP-SYNC-02, -03: answers are about the files as they are: gopls sees a change of a file that is open, of one
-// that is not, a new and a removed file.
+// T-LSP-SYNC-02, -03: answers are based on the present files. gopls sees a change of an open file and of one that is
+// not open, a new file and a removed file.
 func TestGopls(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("gopls"); err != nil {
@@ -363,8 +365,8 @@ func TestGopls(t *testing.T) {
 	count(1, "undefined: Total")
 }
 
-// A server that takes all memory, and one that starts processes without end, are held to the limits of their cage. The
-// agent reads why it has no answer, and no process is left.
+// A server that takes all memory, and one that starts ever more processes, are limited by their cage. The agent gets
+// the reason why there is no answer, and no process stays.
 func TestGreedyServers(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -391,7 +393,7 @@ func TestGreedyServers(t *testing.T) {
 	}
 }
 
-// A rename whose edits overlap is refused as a whole.
+// A rename with overlapping edits is refused completely.
 func TestOverlappingRename(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Overlap, "")
@@ -402,7 +404,8 @@ func TestOverlappingRename(t *testing.T) {
 	}
 }
 
-// The home of a caged server lasts from one start to the next, so that its caches do. Each view has its own.
+// The home folder of a caged server stays from one start to the next, with its caches. Each view has its own home
+// folder.
 func TestHomesOfCagedServersLast(t *testing.T) {
 	t.Parallel()
 	p := serve(t, "[lsp.servers.fake]\ncommand = [\"/bin/sh\", \"-c\", \"cat ~/cache >&2; echo it saw *.secret >> "+
@@ -413,7 +416,7 @@ func TestHomesOfCagedServersLast(t *testing.T) {
 		policy := &commonv1.CagePolicy{
 			Fs: []*commonv1.CageMount{{Mode: "ro", Path: view}}, Seccomp: "default", State: "ephemeral",
 		}
-		// It crashes at its start, and is started again.
+		// The server crashes at its start, and is started again.
 		_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, func(r *lsppoolv1.QueryRequest) { r.View.Cage = policy })
 		return fmt.Sprint(fault.From(err).Details["log"])
 	}

@@ -10,8 +10,8 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// T-AUD-06, T-LSP-LIFE-12: each stop is recorded with its reason. The servers of a project that is unloaded are
-// forgotten, and their records come with the answer; those of other stops ride on the next answer.
+// T-AUD-06, T-LSP-LIFE-12: each stop is recorded with its reason. The servers of an unloaded project are removed, and
+// the answer has their records. The records of other stops are in the next answer.
 func TestStopsAreRecorded(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Pull, "")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// asked answers a request and reports whether the server goes on.
+// asked answers a request and reports whether the server continues.
 func (s *Server) asked(m message) bool {
 	switch {
 	case s.is(Hang):
@@ -132,7 +132,7 @@ func (s *Server) result(m message) (any, string) {
 	return nil, "The method " + m.Method + " is not answered."
 }
 
-// tsserver answers as the tsserver below typescript-language-server does: all errors are semantic ones.
+// tsserver answers as the tsserver of typescript-language-server does; all errors are semantic ones.
 func (s *Server) tsserver(params json.RawMessage) any {
 	var p struct{ Arguments []json.RawMessage }
 	_ = json.Unmarshal(params, &p)
@@ -159,7 +159,7 @@ func stem(uri string) string {
 	return strings.TrimSuffix(name, ".fake")
 }
 
-// renamed returns the workspace edit that puts another word for each of one.
+// renamed returns the workspace edit that replaces every occurrence of a word by another.
 func (s *Server) renamed(word, to string) map[string]any {
 	changes := map[string][]any{}
 	for _, at := range s.places(word) {
@@ -173,7 +173,7 @@ func (s *Server) renamed(word, to string) map[string]any {
 	return map[string]any{"changes": changes}
 }
 
-// fixes returns the code actions of a line: ERROR becomes FINE.
+// fixes returns the code actions of a line: they replace ERROR by FINE.
 func (s *Server) fixes(path string, line int) []any {
 	lines := strings.Split(s.text(path), "\n")
 	if line >= len(lines) {

@@ -1,6 +1,5 @@
-// Package fakelsp is a language server for tests: of a language in which every word is a symbol, a line "def NAME"
-// defines it, and a line with ERROR is an error. It does as told by its mode, which is how tests meet every
-// misbehaviour.
+// Package fakelsp is a language server for tests. In its language every word is a symbol, a line "def NAME" defines
+// one, and a line with ERROR has an error. Its mode selects a behaviour, such as every kind of misbehaviour.
 package fakelsp
 
 import (
@@ -22,39 +21,40 @@ import (
 
 // The modes, joined by commas.
 const (
-	Pull      = "pull"       // diagnostics are pulled; without it they are published with versions
+	Pull      = "pull"       // diagnostics are pulled; without this mode they are published with versions
 	NoVersion = "no-version" // publications name no version
-	Tsserver  = "tsserver"   // publications name no version and come only with errors; a tsserver can be asked
-	Silent    = "silent"     // publications name no version and come only with errors
+	// publications name no version and are sent only with errors; requests to a tsserver are answered
+	Tsserver  = "tsserver"
+	Silent    = "silent"     // publications name no version and are sent only with errors
 	UTF8      = "utf-8"      // characters are bytes
 	Hang      = "hang"       // requests after the handshake are never answered
-	Garbage   = "garbage"    // text that is no frame instead of the first answer
-	Half      = "half"       // half a frame instead of the first answer, then the end
-	Huge      = "huge"       // a message of 100 MB is announced
-	WrongID   = "wrong-id"   // each answer follows one with an unknown id
+	Garbage   = "garbage"    // text without a frame instead of the first answer
+	Half      = "half"       // half a frame instead of the first answer, then the end of the output
+	Huge      = "huge"       // the header of a message of 100 MB
+	WrongID   = "wrong-id"   // before each answer comes one with an unknown id
 	ReusedID  = "reused-id"  // each answer is sent twice
-	ApplyEdit = "apply-edit" // an edit is sent unasked ahead of each answer
-	Outside   = "outside"    // edits and places lie in /etc/passwd
-	Flood     = "flood"      // each answer follows 20,000 publications
-	Deaf      = "deaf"       // shutdown and exit have no effect, nor has the end of input
-	Fork      = "fork"       // a process that outlives its parent is started
+	ApplyEdit = "apply-edit" // before each answer the server requests an edit
+	Outside   = "outside"    // edits and positions are in /etc/passwd
+	Flood     = "flood"      // before each answer come 20,000 publications
+	Deaf      = "deaf"       // shutdown, exit and the end of input have no effect
+	Fork      = "fork"       // the server starts a process that outlives it
 	Overlap   = "overlap"    // edits of a rename overlap
-	Busy      = "busy"       // a task begins with the handshake and ends with the request test/done
-	Hog       = "hog"        // the first request takes all the memory there is
-	Bomb      = "bomb"       // the first request starts processes until the limit
+	Busy      = "busy"       // a task starts with the handshake and ends with the request test/done
+	Hog       = "hog"        // the first request makes the server use all available memory
+	Bomb      = "bomb"       // the first request makes the server start processes up to the limit
 	CrashOn   = "crash"      // the first request after the handshake ends the server
 )
 
-// Server is a fake server at work.
+// Server is a running fake server.
 type Server struct {
 	mode []string
 	out  io.Writer
 	root string
 
-	mu   sync.Mutex // guards the fields below and writing
+	mu   sync.Mutex // guards the fields below and the writes
 	docs map[string]doc
-	seen []string // methods, in the order they came
-	// Refused are the client's answers to unasked edits.
+	seen []string // the received methods, in their order
+	// the client's answers to requested edits
 	refused []string
 }
 
@@ -68,14 +68,14 @@ func New(out io.Writer, mode string) *Server {
 	return &Server{mode: strings.Split(mode, ","), out: out, docs: map[string]doc{}}
 }
 
-// Seen returns the methods that came, in their order.
+// Seen returns the received methods, in their order.
 func (s *Server) Seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
 }
 
-// Refused returns the client's answers to unasked edits.
+// Refused returns the client's answers to requested edits.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ type message struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// Serve reads messages until the end of in or exit.
+// Serve reads messages until in or the server ends.
 func (s *Server) Serve(in io.Reader) {
 	r := bufio.NewReader(in)
 	for {
@@ -122,7 +122,7 @@ func (s *Server) Serve(in io.Reader) {
 	}
 }
 
-// take handles one message and reports whether the server goes on.
+// take handles one message and reports whether the server continues.
 func (s *Server) take(m message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *Server) diagnostics(path string) []any {
 	return list
 }
 
-// text returns a document as the client showed it, else the file on disk.
+// text returns a document as the client sent it, or else the file on disk.
 func (s *Server) text(path string) string {
 	if d, ok := s.docs[path]; ok {
 		return d.text
@@ -278,7 +278,7 @@ type place struct {
 	defines        bool
 }
 
-// places returns where a word stands, or every definition for "".
+// places returns the positions of a word, or every definition for "".
 func (s *Server) places(word string) (list []place) {
 	var files []string
 	_ = filepath.WalkDir(s.root, func(p string, d fs.DirEntry, err error) error {

@@ -9,22 +9,22 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Location is a place in a file.
+// Location is a range in a file.
 type Location struct {
 	Path  string
 	Range Range
 }
 
 const (
-	// locationCount and symbolCount bound one answer.
+	// locationCount and symbolCount limit one answer.
 	locationCount = 10_000
 	symbolCount   = 10_000
-	// symbolDepth bounds the nesting of an outline.
+	// symbolDepth limits the nesting of an outline.
 	symbolDepth = 64
 )
 
-// ParseLocations reads a Location, a list of them, or a list of LocationLinks. It leaves out places outside files and
-// those past locationCount, and returns their number.
+// ParseLocations reads a Location, a list of them, or a list of LocationLinks. It leaves out locations outside files
+// and those after the first locationCount ones, and returns their number.
 func ParseLocations(raw json.RawMessage) ([]Location, int, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -224,16 +224,16 @@ func flatten(list []rawSymbol, path, container string, depth int, out *[]Symbol)
 type Action struct {
 	Title, Kind string
 	Preferred   bool
-	// Disabled is the server's reason against using the action now, "" if it can be used.
+	// Disabled is the server's reason why the action cannot be used now, "" if it can be used.
 	Disabled string
 	Edit     json.RawMessage
-	// Raw is the whole action, as codeAction/resolve takes it.
+	// Raw is the whole action, in the form for codeAction/resolve.
 	Raw json.RawMessage
-	// Command is set if the action only runs a command of the server: it has no edit and cannot be resolved.
+	// Command is true if the action only runs a command of the server: it has no edit and cannot be resolved.
 	Command bool
 }
 
-// actionCount bounds the actions of one answer.
+// actionCount limits the actions of one answer.
 const actionCount = 200
 
 // ParseActions reads code actions and commands.

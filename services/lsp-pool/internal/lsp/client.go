@@ -17,10 +17,11 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// ErrServer is the error of calls after the connection to the server is over: it has ended, or broke a bound.
+// ErrServer is the error of calls after the end of the connection to the server: the server has ended, or exceeded a
+// limit.
 var ErrServer = errors.New("the language server is gone")
 
-// Refusal is a server's error as its answer to a request.
+// Refusal is an error with which a server answers a request.
 type Refusal struct {
 	Code    int64
 	Message string
@@ -30,22 +31,23 @@ func (r *Refusal) Error() string { return r.Message }
 
 // Options are the settings of a client.
 type Options struct {
-	// Files are the files that the server is shown.
+	// Files are the files that are sent to the server.
 	Files Files
-	// Root is the project's root, absolute: the one workspace folder.
+	// Root is the absolute path of the project's root, the only workspace folder.
 	Root string
-	// Settings answer workspace/configuration by section, and go out with initialize as options.
+	// Settings answer workspace/configuration by section. initialize sends them as options.
 	Settings map[string]any
-	// Language names the language of a file as the protocol does.
+	// Language returns the protocol's name of the language of a file.
 	Language func(path string) string
-	// MessageBytes bounds one message of the server, DocumentBytes one document, Documents the open ones.
+	// MessageBytes is the maximum size of a server's message, DocumentBytes of a document, Documents the maximum number of
+	// open documents.
 	MessageBytes, DocumentBytes, Documents int
-	// Pulls says that the server answers when it is asked for diagnostics, although it announces no such thing.
+	// Pulls is true if the server answers requests for diagnostics although it does not announce this.
 	Pulls bool
-	// Versions says that publications about open files name their version. It is also learned.
+	// Versions is true if publications about open files name their version. The client also detects it.
 	Versions bool
-	// Quiet is how long a server that names no versions must publish no diagnostics of a file until they count as
-	// complete.
+	// Quiet applies to servers that name no versions: diagnostics of a file count as complete after this time without
+	// a publication.
 	Quiet time.Duration
 }
 
@@ -53,7 +55,7 @@ type Options struct {
 type Client struct {
 	opts Options
 	conn *jsonrpc2.Conn
-	// capabilities are those that the server announced, raw; encoding is how it counts.
+	// capabilities are the capabilities that the server announced, raw. encoding is the unit of its positions.
 	capabilities json.RawMessage
 	provides     map[string]json.RawMessage
 	encoding     Encoding
@@ -66,7 +68,7 @@ type Client struct {
 	watchers  map[string][]watcher    // selected files by registration id
 	published map[string]*publication // by path
 	tasks     map[string]Task         // by token
-	numbers   uint64                  // counts publications
+	numbers   uint64                  // the number of publications
 	versions  bool                    // publications about open files name their version
 	changed   chan struct{}           // closed and replaced at each publication and each end of a task
 }
@@ -74,22 +76,22 @@ type Client struct {
 // Task is work that a server reports on.
 type Task struct {
 	Title, Message string
-	// Percent is -1 where the server gives no number.
+	// Percent is -1 if the server gives no number.
 	Percent int
 }
 
 const (
-	// taskCount, registrationCount and publicationFiles bound the kept notifications of a server.
+	// taskCount, registrationCount and publicationFiles limit the stored notifications of a server.
 	taskCount         = 64
 	registrationCount = 256
 	publicationFiles  = 4096
-	// publishedPerFile bounds the diagnostics kept of one file, answerText one text in an answer.
+	// publishedPerFile limits the stored diagnostics of one file, answerText one text in an answer.
 	publishedPerFile = 1000
 	answerText       = 64 << 10
 )
 
-// Connect initializes a server that reads and writes conn. The end of ctx ends neither conn nor the client, only the
-// wait. Connect closes conn if it fails.
+// Connect initializes a server that reads and writes conn. The end of ctx ends the wait, but neither conn nor the
+// client. Connect closes conn if it fails.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, started: time.Now(), dynamic: map[string]string{}, watchers: map[string][]watcher{},
@@ -140,8 +142,8 @@ func (c *Client) initialize(ctx context.Context) error {
 	return c.notify("workspace/didChangeConfiguration", map[string]any{"settings": c.opts.Settings})
 }
 
-// clientCapabilities are those of every client. Positions are counted in UTF-16; pulled diagnostics are preferred; a
-// server may not apply edits.
+// clientCapabilities are the capabilities of every client. Positions are counted in UTF-16; pulled diagnostics are
+// preferred; a server may not apply edits.
 var clientCapabilities = json.RawMessage(`{
 "general":{"positionEncodings":["utf-16"]},
 "window":{"workDoneProgress":true,"showMessage":{},"showDocument":{"support":false}},
@@ -171,7 +173,7 @@ var clientCapabilities = json.RawMessage(`{
 // Capabilities returns the announced capabilities.
 func (c *Client) Capabilities() json.RawMessage { return c.capabilities }
 
-// Provides reports whether the server answers a method: by a capability of its announcement, or by a registration.
+// Provides reports whether the server answers a method: because it announced a capability, or registered the method.
 func (c *Client) Provides(capability, method string) bool {
 	if raw, ok := c.provides[capability]; ok && string(raw) != "null" && string(raw) != "false" {
 		return true
@@ -187,7 +189,7 @@ func (c *Client) Provides(capability, method string) bool {
 }
 
 // Call makes a request. It fails with a [Refusal] if the server refuses it, with ctx's error, and with [ErrServer] if
-// the server is gone; Done is closed then.
+// the connection has ended; Done is closed then.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	waiter, err := c.conn.DispatchCall(ctx, method, params)
 	if err == nil {
@@ -215,16 +217,16 @@ func (c *Client) notify(method string, params any) error {
 }
 
 // gone closes the connection and returns [ErrServer]. jsonrpc2 ends its calls before it closes the channel of Done, and
-// a full queue leaves the connection open: without this, a caller could take it for usable.
+// leaves the connection open if a queue is full. Without the close, a caller could regard the connection as usable.
 func (c *Client) gone() error {
 	c.Close()
 	return ErrServer
 }
 
-// Done is closed when the connection is over.
+// Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.conn.DisconnectNotify() }
 
-// Shutdown asks the server to end, and returns when it has closed the connection or ctx has ended.
+// Shutdown requests that the server exits. It returns when the server has closed the connection or ctx has ended.
 func (c *Client) Shutdown(ctx context.Context) {
 	if c.Call(ctx, "shutdown", nil, nil) != nil {
 		return
@@ -241,7 +243,7 @@ func (c *Client) Shutdown(ctx context.Context) {
 // Close ends the connection and returns when the writer has ended.
 func (c *Client) Close() { _ = c.conn.Close() }
 
-// Tasks returns the tasks that the server works on.
+// Tasks returns the server's tasks in progress.
 func (c *Client) Tasks() []Task {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,7 +254,7 @@ func (c *Client) Tasks() []Task {
 	return list
 }
 
-// Settle waits until the server reports no task, until ctx ends, or for a time.
+// Settle waits until the server has no task, until ctx ends, or until the time limit.
 func (c *Client) Settle(ctx context.Context, limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

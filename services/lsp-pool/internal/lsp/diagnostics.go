@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Diagnostic is a server's complaint about a range.
+// Diagnostic is a server's message about a range.
 type Diagnostic struct {
 	Range    Range           `json:"range"`
 	Severity int             `json:"severity"`
@@ -34,19 +34,20 @@ func (d Diagnostic) CodeText() string {
 	return ""
 }
 
-// silent is how many times Quiet a server that names no versions may keep silent about a new content.
+// silent is the number of Quiet times that a server without versions may take to publish diagnostics of a new content.
 const silent = 25
 
 // publication is a server's last publication about a file.
 type publication struct {
 	version *int32
 	at      time.Time
-	// number counts the publications of the server, edits the changes it had been told of by then.
+	// number is the number of publications of the server until this one, edits the number of changes that the server had
+	// received by then.
 	number uint64
 	items  []Diagnostic
 }
 
-// publish keeps the diagnostics of a file.
+// publish stores the diagnostics of a file.
 func (c *Client) publish(params json.RawMessage) {
 	var p struct {
 		URI         string       `json:"uri"`
@@ -77,7 +78,7 @@ func (c *Client) publish(params json.RawMessage) {
 	c.announce()
 }
 
-// bounded16 returns diagnostics within their bounds.
+// bounded16 returns diagnostics cut to the limits.
 func bounded16(list []Diagnostic) []Diagnostic {
 	list = list[:min(len(list), publishedPerFile)]
 	for i := range list {
@@ -90,20 +91,20 @@ func bounded16(list []Diagnostic) []Diagnostic {
 			list[i].Data = nil
 		}
 		if list[i].Severity < 1 || list[i].Severity > 4 {
-			list[i].Severity = 1 // an unknown severity is an error
+			list[i].Severity = 1 // a diagnostic with an unknown severity counts as an error
 		}
 	}
 	return list
 }
 
-// ErrSilent comes with diagnostics of an earlier content: the server has published none of the present one.
+// ErrSilent accompanies diagnostics of an earlier content: the server has not published for the present one.
 var ErrSilent = errors.New("the language server is silent about the present content")
 
-// Diagnose returns the diagnostics of a file as it is now. They are pulled where the server offers that, and asked of
-// a tsserver where the server passes requests on to one. Otherwise
-// the file is sent again if a file changed since it was sent, and the publication of that version is the answer; of a
-// server that names no versions it is the first publication that no other follows within Quiet. It fails with ctx's
-// error if no publication comes, and with [ErrSilent] where a server that names no versions has published earlier.
+// Diagnose returns the diagnostics of a file in its present state. They are pulled if the server offers that, and
+// requested from a tsserver if the server forwards requests to one. Otherwise the file is sent again if a file changed
+// since it was sent, and the publication of that version is the answer. If the server names no versions, the answer is
+// the first publication without another one within Quiet. Diagnose fails with ctx's error if no publication comes, and
+// with [ErrSilent] if a server without versions has only published earlier.
 func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, error) {
 	if c.opts.Pulls || c.pulls() {
 		doc, err := c.Open(path)
@@ -124,8 +125,9 @@ func (c *Client) Diagnose(ctx context.Context, path string) (Doc, []Diagnostic, 
 	return c.await(ctx, path)
 }
 
-// DiagnoseForFixes returns the diagnostics of a file as [Client.Diagnose] does, after the server has them at hand for
-// code actions: one that announces no pulled diagnostics offers fixes of those that it has published.
+// DiagnoseForFixes returns the diagnostics of a file as [Client.Diagnose] does, after the server has stored them for
+// code actions: a server that does not announce pulled diagnostics offers fixes only for diagnostics that it has
+// published.
 func (c *Client) DiagnoseForFixes(ctx context.Context, path string) (Doc, []Diagnostic, error) {
 	if c.opts.Pulls && !c.pulls() {
 		return c.await(ctx, path)
@@ -133,7 +135,7 @@ func (c *Client) DiagnoseForFixes(ctx context.Context, path string) (Doc, []Diag
 	return c.Diagnose(ctx, path)
 }
 
-// await waits for the publication of a file as it is now.
+// await waits for the publication of a file in its present state.
 func (c *Client) await(ctx context.Context, path string) (Doc, []Diagnostic, error) {
 	c.mu.Lock()
 	before := c.numbers
@@ -146,10 +148,10 @@ func (c *Client) await(ctx context.Context, path string) (Doc, []Diagnostic, err
 	return doc, list, err
 }
 
-// pulls reports whether the server wants to be asked for diagnostics.
+// pulls reports whether the server answers requests for diagnostics.
 func (c *Client) pulls() bool { return c.Provides("diagnosticProvider", "textDocument/diagnostic") }
 
-// pull asks for the diagnostics of a document.
+// pull requests the diagnostics of a document.
 func (c *Client) pull(ctx context.Context, doc Doc) ([]Diagnostic, error) {
 	var report struct {
 		Kind  string       `json:"kind"`
@@ -159,16 +161,17 @@ func (c *Client) pull(ctx context.Context, doc Doc) ([]Diagnostic, error) {
 	if err := c.Call(ctx, "textDocument/diagnostic", params, &report); err != nil {
 		return nil, err
 	}
-	if report.Kind != "full" && report.Kind != "" { // gopls leaves it out
+	if report.Kind != "full" && report.Kind != "" { // gopls omits the kind
 		return nil, fmt.Errorf("the language server answered with diagnostics of kind %.40q", report.Kind)
 	}
 	return bounded16(report.Items), nil
 }
 
-// awaitVersion waits for the publication of a document's version. One with a number up to before was made ahead of the
-// call; it counts if it names the version. Of a server that names versions one without is about the file on disk, and
-// may be older than the document. After files were made or removed a version may be published twice, because a server
-// such as gopls finds out late which package a file is in: it counts if no other publication follows within Quiet.
+// awaitVersion waits for the publication of a document's version. A publication with a number up to before was made
+// before the call, and counts only if it names the version. If the server names versions, a publication without one is
+// about the file on disk, and may be older than the document. After files were created or removed a version may be
+// published twice, because a server such as gopls determines the package of a file late: the publication counts if no
+// other one follows within Quiet.
 func (c *Client) awaitVersion(ctx context.Context, doc Doc, before uint64) ([]Diagnostic, error) {
 	shape, settled := c.shape()
 	silence := time.NewTimer(silent * c.opts.Quiet)
@@ -177,7 +180,7 @@ func (c *Client) awaitVersion(ctx context.Context, doc Doc, before uint64) ([]Di
 		c.mu.Lock()
 		p, changed, versions := c.published[doc.Path], c.changed, c.versions
 		c.mu.Unlock()
-		if c.pulls() { // it said so only now, and then publishes no more
+		if c.pulls() { // the server has announced it only now, and publishes no more
 			return c.pull(ctx, doc)
 		}
 		var quiet <-chan time.Time
@@ -212,22 +215,22 @@ func (c *Client) awaitVersion(ctx context.Context, doc Doc, before uint64) ([]Di
 	}
 }
 
-// shape returns the count of changes of the set of files, and whether diagnostics were quiet after the last of them.
+// shape returns the number of changes of the set of files, and whether diagnostics were quiet after the last change.
 func (c *Client) shape() (count uint64, settled bool) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
 	return c.docs.shape, c.docs.shape == c.docs.settled
 }
 
-// quiet notes that diagnostics were quiet after a change of the set of files.
+// quiet records that diagnostics were quiet after a change of the set of files.
 func (c *Client) quiet(shape uint64) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
 	c.docs.settled = max(c.docs.settled, shape)
 }
 
-// settled reports whether a publication without a version is about the content that the server has: no newer one was
-// sent since.
+// settled reports whether a publication without a version is about the content that the server has, with none sent
+// since.
 func (c *Client) settled(doc Doc, p *publication) bool {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()

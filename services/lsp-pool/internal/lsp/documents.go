@@ -10,58 +10,60 @@ import (
 	"kaged.dev/pkg/workspace/change"
 )
 
-// Stamp tells one content of a file from another without reading it.
+// Stamp distinguishes contents of a file without reading them.
 type Stamp = change.Version
 
-// Files are the files that a server is shown.
+// Files are the files that are sent to a server.
 type Files interface {
 	// Stat returns the stamp of a file. It fails with fs.ErrNotExist for a missing one.
 	Stat(path string) (Stamp, error)
-	// Read returns the content of a file of at most limit bytes as it is with its stamp.
+	// Read returns the content of a file of at most limit bytes, and its stamp.
 	Read(path string, limit int) ([]byte, Stamp, error)
 }
 
-// documents are the open ones.
+// documents are the open documents.
 type documents struct {
-	mu   sync.Mutex // guards the fields below and keeps notifications about documents in their order
+	mu   sync.Mutex // guards the fields below, and keeps the order of notifications about documents
 	open map[string]*document
-	tick uint64 // counts uses
-	// edits counts the changes of files that the server was told of.
+	tick uint64 // the number of uses
+	// edits is the number of changes of files that the server has received.
 	edits uint64
-	// versions counts the versions of all documents: one that is opened again has a higher version than before.
+	// versions is the number of versions of all documents: a document that is opened again has a higher version than
+	// before.
 	versions int32
-	// shape counts the changes after which a server may have to find out anew which files belong together: files made
-	// and removed, documents opened and closed. settled is its value when diagnostics were quiet last.
+	// shape is the number of changes after which a server may have to determine again which files belong together: files
+	// created and removed, documents opened and closed. settled is the value of shape at the last time when diagnostics
+	// were quiet.
 	shape, settled uint64
 }
 
-// document is an open one.
+// document is an open document.
 type document struct {
 	Doc
 	stamp Stamp
 	used  uint64
-	// sent is when the content was sent last.
+	// sent is the time when the content was sent last.
 	sent time.Time
-	// untold reports whether the file changed on disk while the document was open, which the server hears when it is
+	// untold is true if the file changed on disk while the document was open. The server is told when the document is
 	// closed.
 	untold bool
 }
 
-// Doc is a document as the server has it.
+// Doc is a document in the state that the server has.
 type Doc struct {
 	Path    string
 	Version int32
 	Text    *Text
 	// Sum is the SHA-256 of the file's bytes.
 	Sum [sha256.Size]byte
-	// edits is how many changes the server had been told of when it got this content.
+	// edits is the number of changes that the server had received before this content.
 	edits uint64
 }
 
 // Change is a file that changed on disk.
 type Change struct {
 	Path string
-	// Kind is that of the protocol: 1 created, 2 changed, 3 deleted.
+	// Kind is the protocol's number: 1 created, 2 changed, 3 deleted.
 	Kind int
 }
 
@@ -72,7 +74,7 @@ const (
 	Deleted = 3
 )
 
-// Open shows the server a file as it is on disk, unless it has seen that.
+// Open sends the server a file in its state on disk, unless the server has it already.
 func (c *Client) Open(path string) (Doc, error) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
@@ -83,7 +85,7 @@ func (c *Client) Open(path string) (Doc, error) {
 	return d.Doc, nil
 }
 
-// show opens a document or brings it up to date. c.docs.mu is held.
+// show opens a document or updates it. c.docs.mu is held.
 func (c *Client) show(path string) (*document, error) {
 	c.docs.tick++
 	if d := c.docs.open[path]; d != nil {
@@ -142,7 +144,7 @@ func (c *Client) send(d *document) error {
 	return c.notify("textDocument/didChange", map[string]any{
 		"textDocument":   map[string]any{"uri": URI(d.Path), "version": d.Version},
 		"contentChanges": []any{map[string]string{"text": d.Text.String()}},
-		"forceRebuild":   true, // clangd's: without it a content that is the same is no reason to publish
+		"forceRebuild":   true, // for clangd, which otherwise does not publish for an unchanged content
 	})
 }
 
@@ -159,7 +161,7 @@ func (c *Client) shut(d *document) error {
 	return c.notify(watchedFiles, map[string]any{"changes": []any{change}})
 }
 
-// makeRoom closes the document that was unused for longest while too many are open. c.docs.mu is held.
+// makeRoom closes the least recently used documents while too many are open. c.docs.mu is held.
 func (c *Client) makeRoom() error {
 	for len(c.docs.open) >= c.opts.Documents {
 		var oldest *document
@@ -175,9 +177,9 @@ func (c *Client) makeRoom() error {
 	return nil
 }
 
-// Sync tells the server of files that changed on disk, and brings every open document up to date. The content of an
-// open document is what the server was sent, so a change of its file is sent as a new version alone: gopls type-checks
-// the package for each of the two, which made diagnostics after an edit take four times as long.
+// Sync sends the server the names of files that changed on disk, and updates every open document. Of a changed open
+// file it sends only the new version and not its name: after both, gopls type-checks the package twice, and diagnostics
+// take four times as long.
 func (c *Client) Sync(changes []Change) error {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
@@ -194,7 +196,7 @@ func (c *Client) Sync(changes []Change) error {
 	}
 	if len(watched) > 0 {
 		c.docs.edits++
-		// In pieces, because a checkout changes more files than one message holds.
+		// In several messages, because a checkout may change more files than one message holds.
 		for len(watched) > 0 {
 			n := min(len(watched), 1000)
 			if err := c.notify(watchedFiles, map[string]any{"changes": watched[:n]}); err != nil {
@@ -211,14 +213,14 @@ func (c *Client) Sync(changes []Change) error {
 	return nil
 }
 
-// OpenDocuments returns how many are open.
+// OpenDocuments returns the number of open documents.
 func (c *Client) OpenDocuments() int {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
 	return len(c.docs.open)
 }
 
-// again sends an open document once more, unless the server got it after the last change it was told of. A server
+// again sends an open document once more, unless the server got it after the last change it received. A server
 // publishes the diagnostics of each version.
 func (c *Client) again(path string) (Doc, error) {
 	c.docs.mu.Lock()
@@ -241,23 +243,23 @@ func textOf(data []byte) string {
 	return string(data)
 }
 
-// UTF16 returns a range of the server's in UTF-16, by the text it is about.
+// UTF16 converts a range from the server's unit to UTF-16. text is the document.
 func (c *Client) UTF16(text *Text, r Range) Range {
 	return Range{Start: text.Convert(r.Start, c.encoding, UTF16), End: text.Convert(r.End, c.encoding, UTF16)}
 }
 
-// Native returns a position in UTF-16 as the server counts.
+// Native converts a position from UTF-16 to the server's unit.
 func (c *Client) Native(text *Text, p Position) Position { return text.Convert(p, UTF16, c.encoding) }
 
-// Encoding returns how the server counts.
+// Encoding returns the unit of the server's positions.
 func (c *Client) Encoding() Encoding { return c.encoding }
 
-// request makes a request about a document's position.
+// at returns the parameters of a request about a position of a document.
 func (c *Client) at(doc Doc, p Position) map[string]any {
 	return map[string]any{"textDocument": map[string]string{"uri": URI(doc.Path)}, "position": c.Native(doc.Text, p)}
 }
 
-// At makes a request about a place of a document, in UTF-16. more are further parameters.
+// At makes a request about a position of a document, in UTF-16. more are further parameters.
 func (c *Client) At(ctx context.Context, method string, doc Doc, p Position, more map[string]any, result any) error {
 	params := c.at(doc, p)
 	for name, value := range more {

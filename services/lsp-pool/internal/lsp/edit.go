@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// editFiles, editCount and editBytes bound one workspace edit: files, edits, and new text.
+	// editFiles, editCount and editBytes limit one workspace edit: its files, edits, and new text.
 	editFiles = 2000
 	editCount = 200_000
 	editBytes = 64 << 20
@@ -38,16 +38,16 @@ const (
 // Operation is one part of a workspace edit.
 type Operation struct {
 	Kind Kind
-	// Path is the file, absolute. To is where RenameFile puts it.
+	// Path is the absolute path of the file, To the new path of RenameFile.
 	Path, To string
-	// Edits are those of EditFile, in the server's encoding.
+	// Edits are the edits of EditFile, in the server's unit.
 	Edits []TextEdit
 	// Version is the document version that the edits apply to, 0 without one.
 	Version int32
 }
 
 // ParseWorkspaceEdit reads a WorkspaceEdit. Each element of documentChanges, or each file of changes, is one operation.
-// It fails past the bounds, for a URI that names no file, and for an unknown kind of operation.
+// It fails above the limits, for a URI that names no file, and for an unknown kind of operation.
 func ParseWorkspaceEdit(raw json.RawMessage) ([]Operation, error) {
 	if len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
 		return nil, nil
@@ -144,8 +144,8 @@ func bounded(list []Operation) error {
 	return nil
 }
 
-// Apply returns the text with the edits made; t itself stays. All ranges refer to the text before the edits. Two
-// insertions at one place are made in list order. It fails if edits overlap or one begins outside the text.
+// Apply returns the text with the edits; t itself is unchanged. All ranges refer to the text before the edits. Two
+// insertions at one position are made in list order. Apply fails if edits overlap or one starts outside the text.
 func (t *Text) Apply(edits []TextEdit, e Encoding) (string, error) {
 	type span struct {
 		start, end int

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// headerBytes bounds the headers of one frame.
+	// headerBytes limits the headers of one frame.
 	headerBytes = 4 << 10
-	// queueBytes bounds the frames that a server has not read yet.
+	// queueBytes limits the frames that a server has not read yet.
 	queueBytes = 128 << 20
 )
 
@@ -25,8 +25,8 @@ var (
 	errOver  = errors.New("the connection to the language server is closed")
 )
 
-// frames is a jsonrpc2.ObjectStream of frames with a Content-Length. Reading is for one goroutine. Writing never
-// blocks: one goroutine writes the queue, and ends with Close.
+// frames is a jsonrpc2.ObjectStream of frames with a Content-Length. One goroutine at a time may read. Writes never
+// block: one goroutine writes the queue, and ends with Close.
 type frames struct {
 	conn io.ReadWriteCloser
 	in   *bufio.Reader
@@ -35,9 +35,9 @@ type frames struct {
 	mu     sync.Mutex // guards the fields below
 	queue  [][]byte
 	queued int
-	err    error // why writing is over
+	err    error // the reason why writing has ended
 
-	more    chan struct{} // holds a token while the queue may hold a frame
+	more    chan struct{} // holds a token if the queue may hold a frame
 	written chan struct{} // closed by the writer
 	close   func()
 }

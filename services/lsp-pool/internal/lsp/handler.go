@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// Handle answers a server's requests and notes its notifications. It is called from the connection's reader, one
-// message at a time, and never blocks.
+// Handle answers a server's requests and handles its notifications. The connection's reader calls it, one message at a
+// time. It never blocks.
 func (c *Client) Handle(ctx context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	var params json.RawMessage
 	if req.Params != nil {
@@ -29,7 +29,7 @@ func (c *Client) Handle(ctx context.Context, conn *jsonrpc2.Conn, req *jsonrpc2.
 	_ = conn.Reply(ctx, req.ID, answer)
 }
 
-// told notes a notification.
+// told handles a notification.
 func (c *Client) told(method string, params json.RawMessage) {
 	switch method {
 	case "textDocument/publishDiagnostics":
@@ -69,7 +69,7 @@ func (c *Client) asked(method string, params json.RawMessage) (any, *jsonrpc2.Er
 		80)}
 }
 
-// configuration answers with the settings of each section.
+// configuration returns the settings of each section.
 func (c *Client) configuration(params json.RawMessage) []any {
 	var ask struct {
 		Items []struct {
@@ -86,8 +86,8 @@ func (c *Client) configuration(params json.RawMessage) []any {
 	return answers
 }
 
-// section returns the settings below a dotted name. A name that the settings do not nest is that of the settings
-// themselves where the server asks for its own, such as gopls.
+// section returns the settings under a dotted name. For a name that the settings do not contain it returns the settings
+// themselves if the server requests its own section, such as gopls.
 func section(settings map[string]any, name string) any {
 	if settings == nil {
 		return nil
@@ -150,7 +150,7 @@ func (c *Client) unregister(params json.RawMessage) {
 	}
 }
 
-// progress notes the begin, the course and the end of a task.
+// progress records the start, the progress and the end of a task.
 func (c *Client) progress(params json.RawMessage) {
 	var p struct {
 		Token json.RawMessage `json:"token"`
@@ -194,7 +194,7 @@ func (c *Client) progress(params json.RawMessage) {
 	c.tasks[token] = task
 }
 
-// line returns a text of a server as one short line.
+// line returns a server's text as one short line.
 func line(text string) string {
 	return clip.Bytes(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "), 200)
 }

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// disk shows files as they are.
+// disk reads files from disk.
 type disk struct{}
 
 func (disk) Stat(path string) (lsp.Stamp, error) {
@@ -105,7 +105,7 @@ func (r *rig) write(name, content string) string {
 	return path
 }
 
-// hover returns the server's text about a place.
+// hover returns the server's text about a position.
 func (r *rig) hover(path string, p lsp.Position) (*lsp.Hover, error) {
 	r.t.Helper()
 	doc, err := r.Open(path)
@@ -119,7 +119,7 @@ func (r *rig) hover(path string, p lsp.Position) (*lsp.Hover, error) {
 	return lsp.ParseHover(raw)
 }
 
-// T-LSP-LIFE-03: the handshake comes ahead of everything else, and is one of a single folder (T-LSP-LIFE-11).
+// T-LSP-LIFE-03: the handshake is complete before all other messages, and names a single folder (T-LSP-LIFE-11).
 func TestHandshake(t *testing.T) {
 	t.Parallel()
 	r := connect(t, "")
@@ -132,7 +132,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// T-LSP-LIFE-13: a call ends whatever a server does: with its own answer, or with an error.
+// T-LSP-LIFE-13: every call ends, with its own answer or with an error, for every misbehaviour of a server.
 func TestMisbehaviour(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]error{
@@ -157,7 +157,7 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// A call that fails with ErrServer leaves a connection that is seen to be over.
+// After a call has failed with ErrServer, Done is closed.
 func TestDoneAfterErrServer(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -173,12 +173,12 @@ func TestDoneAfterErrServer(t *testing.T) {
 	}
 }
 
-// An edit that a server sends unasked is refused.
+// An edit that a server requests is refused.
 func TestUnaskedEdit(t *testing.T) {
 	t.Parallel()
 	r := connect(t, fakelsp.ApplyEdit)
 	path := r.write("a.fake", "one\n")
-	for range 2 { // the answer to the first precedes the second request
+	for range 2 { // the answer to the first request precedes the second request
 		if _, err := r.hover(path, lsp.Position{}); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// T-LSP-SYNC-02: diagnostics are those of the file as it is on disk, in every way a server offers them.
+// T-LSP-SYNC-02: diagnostics are those of the file on disk, for every way in which a server offers them.
 func TestDiagnosticsAreFresh(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{
@@ -231,7 +231,7 @@ func TestDiagnosticsAreFresh(t *testing.T) {
 	}
 }
 
-// A server that names no versions and keeps silent about a content leaves its last word, which is told to be that.
+// If a server without versions does not publish for a content, Diagnose returns the last publication with ErrSilent.
 func TestSilenceIsTold(t *testing.T) {
 	t.Parallel()
 	r := connect(t, fakelsp.Silent)
@@ -245,7 +245,8 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 }
 
-// A document that is unused for longest is closed when too many are open, and a deleted one when that is seen.
+// If too many documents are open, the least recently used one is closed. A deleted document is closed when the client
+// notices its removal.
 func TestDocumentsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := connect(t, fakelsp.Pull)
@@ -275,8 +276,8 @@ func TestDocumentsAreBounded(t *testing.T) {
 	}
 }
 
-// The change of an open document is sent as its new content alone. That the file changed, the server hears when the
-// document is closed, because it answers by the file from then on.
+// The change of an open document is sent only as its new content. The server is told about the changed file when the
+// document is closed, because after that its answers are based on the file.
 func TestChangesOfOpenDocuments(t *testing.T) {
 	t.Parallel()
 	r := connect(t, fakelsp.Pull)
@@ -308,7 +309,7 @@ func TestChangesOfOpenDocuments(t *testing.T) {
 	}
 }
 
-// A server's task is known until its end.
+// A server's task is listed until its end.
 func TestTasks(t *testing.T) {
 	t.Parallel()
 	r := connect(t, fakelsp.Busy+","+fakelsp.Pull)
@@ -319,7 +320,7 @@ func TestTasks(t *testing.T) {
 	if tasks := r.Tasks(); len(tasks) != 1 || tasks[0] != (lsp.Task{Title: "Loading", Percent: 40}) {
 		t.Fatalf("tasks %+v", tasks)
 	}
-	r.Settle(t.Context(), time.Nanosecond) // it waits no longer than it is told
+	r.Settle(t.Context(), time.Nanosecond) // it waits no longer than the limit
 	if err := r.Call(t.Context(), "test/done", nil, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,7 @@ func TestTasks(t *testing.T) {
 	}
 }
 
-// A refusal of the server comes back with its sentence.
+// A refusal of the server is returned with its sentence.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	r := connect(t, "")
@@ -344,7 +345,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A server that is told to end does so.
+// Shutdown ends the server.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	r := connect(t, "")

@@ -7,34 +7,34 @@ import (
 // Encoding is the unit in which a server counts characters.
 type Encoding string
 
-// The encodings of the protocol. UTF16 is that of a server without a choice.
+// The encodings of the protocol. UTF16 is the encoding of a server that announces none.
 const (
 	UTF8  Encoding = "utf-8"
 	UTF16 Encoding = "utf-16"
 	UTF32 Encoding = "utf-32"
 )
 
-// Position is a place in a text: a line from 0, and a character from 0.
+// Position is a position in a text: a line from 0, and a character from 0.
 type Position struct {
 	Line      uint32 `json:"line"`
 	Character uint32 `json:"character"`
 }
 
-// Range is the text from Start up to End.
+// Range is the text from Start to End.
 type Range struct {
 	Start Position `json:"start"`
 	End   Position `json:"end"`
 }
 
-// before reports whether p is in front of q.
+// before reports whether p is before q.
 func (p Position) before(q Position) bool {
 	return p.Line < q.Line || p.Line == q.Line && p.Character < q.Character
 }
 
-// Text is a document's content with the places of its lines. A line ends with \n, \r\n or \r.
+// Text is a document's content with the offsets of its lines. A line ends with \n, \r\n or \r.
 type Text struct {
 	content string
-	starts  []int // of each line; the first is 0
+	starts  []int // the offset of each line; the first is 0
 }
 
 // NewText returns the text of content.
@@ -60,7 +60,7 @@ func (t *Text) String() string { return t.content }
 // Lines returns the number of lines.
 func (t *Text) Lines() int { return len(t.starts) }
 
-// Line returns a line without its end, "" past the last one.
+// Line returns a line without its end, "" after the last line.
 func (t *Text) Line(n int) string {
 	if n < 0 || n >= len(t.starts) {
 		return ""
@@ -76,7 +76,7 @@ func (t *Text) Line(n int) string {
 	return line
 }
 
-// Offset returns the byte of a position. A character past the end of its line is the line's end; a line past the last
+// Offset returns the byte of a position. A character after the end of its line is the line's end; a line after the last
 // one is the content's end; a character inside a rune is the rune's start.
 func (t *Text) Offset(p Position, e Encoding) int {
 	if int64(p.Line) >= int64(len(t.starts)) {
@@ -101,7 +101,7 @@ func (t *Text) Position(offset int, e Encoding) Position {
 	return Position{Line: uint32(low), Character: characterOf(line, min(offset-t.starts[low], len(line)), e)}
 }
 
-// Convert returns a position of one encoding in another.
+// Convert converts a position to another encoding.
 func (t *Text) Convert(p Position, from, to Encoding) Position {
 	if from == to || int64(p.Line) >= int64(len(t.starts)) {
 		return p
@@ -110,7 +110,7 @@ func (t *Text) Convert(p Position, from, to Encoding) Position {
 	return Position{Line: p.Line, Character: characterOf(line, byteOf(line, p.Character, from), to)}
 }
 
-// byteOf returns the byte of a character of a line.
+// byteOf returns the byte of a character in a line.
 func byteOf(line string, character uint32, e Encoding) int {
 	units, at := uint64(0), 0
 	for at < len(line) {
@@ -124,7 +124,7 @@ func byteOf(line string, character uint32, e Encoding) int {
 	return at
 }
 
-// characterOf returns the character of a byte of a line.
+// characterOf returns the character of a byte in a line.
 func characterOf(line string, offset int, e Encoding) uint32 {
 	units, at := uint64(0), 0
 	for at < offset {
@@ -137,7 +137,7 @@ func characterOf(line string, offset int, e Encoding) uint32 {
 	return uint32(units)
 }
 
-// width returns how many units a rune has.
+// width returns the number of units of a rune.
 func width(r rune, size int, e Encoding) uint64 {
 	switch {
 	case e == UTF8:

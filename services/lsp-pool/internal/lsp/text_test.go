@@ -45,7 +45,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Edits are made together or not at all.
+// Either all edits are made or the text stays unchanged.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	edit := func(l1, c1, l2, c2 uint32, s string) lsp.TextEdit {
@@ -74,7 +74,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A workspace edit is taken whole, or refused.
+// A workspace edit is accepted completely, or refused.
 func TestWorkspaceEdit(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -105,13 +105,13 @@ func TestWorkspaceEdit(t *testing.T) {
 	}
 }
 
-// sink reads frames from text and writes nowhere.
+// sink reads frames from text and discards writes.
 type sink struct{ io.Reader }
 
 func (sink) Write(p []byte) (int, error) { return len(p), nil }
 func (sink) Close() error                { return nil }
 
-// Frames that are broken are errors, never a panic or a large allocation.
+// Broken frames are errors; they cause neither a panic nor a large allocation.
 func FuzzFrames(f *testing.F) {
 	for _, seed := range []string{
 		"Content-Length: 2\r\n\r\n{}", "Content-Length: 2\n\n{}Content-Length: 99999999999\r\n\r\n",
@@ -129,7 +129,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// A position leads to a byte of the text and back, in each encoding.
+// A position is converted to a byte of the text and back, in each encoding.
 func FuzzPositions(f *testing.F) {
 	f.Add("a\r\nä€😀\rx", uint32(1), uint32(2))
 	f.Add("\xff\xfe\n\xf0\x9f", uint32(0), uint32(9))
@@ -152,7 +152,7 @@ func FuzzPositions(f *testing.F) {
 	})
 }
 
-// A workspace edit is applied within the text or refused.
+// A workspace edit is applied within the text, or refused.
 func FuzzEdits(f *testing.F) {
 	f.Add([]byte(`{"changes":{"file:///a":[
 		{"range":{"start":{"line":0,"character":1},"end":{"line":1,"character":0}},"newText":"x"}]}}`), "ab\ncd")

@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// tsserverRequest is the command by which typescript-language-server hands a request to the tsserver below it.
+// tsserverRequest is the command with which typescript-language-server forwards a request to its tsserver.
 const tsserverRequest = "typescript.tsserverRequest"
 
-// tsserverKinds are the requests that together are the diagnostics of a file.
+// tsserverKinds are the requests that together return all diagnostics of a file.
 var tsserverKinds = []string{"syntacticDiagnosticsSync", "semanticDiagnosticsSync", "suggestionDiagnosticsSync"}
 
-// asksTsserver reports whether the server passes requests on to a tsserver. The diagnostics that such a server
-// publishes are not enough: one kind comes before the others are known, and a file without problems has no publication.
+// asksTsserver reports whether the server forwards requests to a tsserver. The diagnostics that such a server publishes
+// are not sufficient: one kind is published before the others are known, and a file without problems has no
+// publication.
 func (c *Client) asksTsserver() bool {
 	var offers struct {
 		Commands []string `json:"commands"`
@@ -23,8 +24,8 @@ func (c *Client) asksTsserver() bool {
 		slices.Contains(offers.Commands, tsserverRequest)
 }
 
-// tsserverDiagnostics asks the tsserver for the diagnostics of a document. It fails with a [Refusal] for a file that is
-// in no project of the tsserver.
+// tsserverDiagnostics requests the diagnostics of a document from the tsserver. It fails with a [Refusal] for a file
+// that is in no project of the tsserver.
 func (c *Client) tsserverDiagnostics(ctx context.Context, doc Doc) ([]Diagnostic, error) {
 	type place struct {
 		Line   uint32 `json:"line"`

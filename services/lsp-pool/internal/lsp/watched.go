@@ -12,14 +12,14 @@ import (
 const watchedFiles = "workspace/didChangeWatchedFiles"
 
 const (
-	// watcherCount and patternBytes bound the watchers of a registration. One beyond them selects all files.
+	// watcherCount and patternBytes limit the watchers of a registration. A watcher above the limits selects all files.
 	watcherCount = 1024
 	patternBytes = 4096
 )
 
-// watcher selects changes that a server wants to be told of.
+// watcher selects changes that a server has registered for.
 type watcher struct {
-	// base is the folder that pattern is relative to, "" for a pattern of absolute paths or of paths below the root.
+	// base is the folder of a relative pattern, "" for a pattern of absolute paths or of paths below the root.
 	base, pattern string
 	// kinds is a sum of 1 for created, 2 for changed and 4 for deleted files.
 	kinds int
@@ -28,7 +28,7 @@ type watcher struct {
 // allFiles selects every change.
 var allFiles = []watcher{{pattern: "**", kinds: 7}}
 
-// parseWatchers reads the options of a registration. Options that are not understood select all files.
+// parseWatchers reads the options of a registration. Options in an unknown form select all files.
 func parseWatchers(options json.RawMessage) []watcher {
 	var o struct {
 		Watchers []struct {
@@ -85,7 +85,7 @@ func (w watcher) wants(root string, change Change) bool {
 	return absolute || matches(w.pattern, root, change.Path)
 }
 
-// matches reports whether a path below a folder has a pattern's form.
+// matches reports whether a path below a folder matches a pattern.
 func matches(pattern, folder, path string) bool {
 	rel, err := filepath.Rel(folder, path)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -95,7 +95,7 @@ func matches(pattern, folder, path string) bool {
 	return ok
 }
 
-// watched returns the changes that the server has registered for, all of them where it has registered for none.
+// watched returns the changes that the server has registered for, or all if it has registered for none.
 func (c *Client) watched(changes []Change) []Change {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A server is told of the changes that it has registered for: by pattern, relative or not, and by kind. Options that
-// kaged does not understand select all.
+// A server receives the changes that it has registered for: by pattern, relative or not, and by kind. Options in an
+// unknown form select all changes.
 func TestWatchers(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {

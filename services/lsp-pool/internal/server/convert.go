@@ -28,7 +28,7 @@ var actions = map[lsppoolv1.Action]core.Action{
 	lsppoolv1.Action_ACTION_WARM_DIAGNOSTICS: core.WarmDiagnostics,
 }
 
-// maxServers bounds the servers that a project declares.
+// maxServers is the maximum number of servers that a project may declare.
 const maxServers = 32
 
 func viewFromProto(p *lsppoolv1.View) (core.View, error) {
@@ -53,7 +53,7 @@ func filterFromProto(project, root, lang string, view *lsppoolv1.View) (core.Fil
 		return f, nil
 	}
 	v, err := viewFromProto(view)
-	v.SessionID = "" // crashes are counted by it, servers are not chosen by it
+	v.SessionID = "" // crashes are counted per session, but servers do not depend on it
 	f.View = &v
 	return f, err
 }
@@ -145,5 +145,5 @@ func answerToProto(a core.Answer) *lsppoolv1.QueryResponse {
 //convert:one locationToProto(path string) lsp.Range *lsppoolv1.Location >Path=valid(path)
 //convert:one placeToProto lsp.Position *lsppoolv1.Place
 
-// valid returns text as a message holds it.
+// valid returns text as valid UTF-8, which messages require.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -6,7 +6,7 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// HoldServers holds the servers for as long as the stream lasts.
+// HoldServers holds the servers until the stream ends.
 func (s *Server) HoldServers(
 	_ *lsppoolv1.HoldServersRequest, stream grpc.ServerStreamingServer[lsppoolv1.HoldServersEvent],
 ) error {

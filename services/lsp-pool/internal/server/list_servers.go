@@ -8,7 +8,7 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// ListServers says which servers there are.
+// ListServers lists the servers.
 func (s *Server) ListServers(
 	_ context.Context, req *lsppoolv1.ListServersRequest,
 ) (*lsppoolv1.ListServersResponse, error) {

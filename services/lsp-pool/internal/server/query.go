@@ -6,7 +6,7 @@ import (
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 )
 
-// Query asks a language server.
+// Query queries a language server.
 func (s *Server) Query(ctx context.Context, req *lsppoolv1.QueryRequest) (*lsppoolv1.QueryResponse, error) {
 	query, err := queryFromProto(req)
 	if err != nil {

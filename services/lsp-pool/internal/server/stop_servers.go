@@ -16,7 +16,7 @@ var stopReasons = map[lsppoolv1.StopReason]string{
 	lsppoolv1.StopReason_STOP_REASON_DAEMON_SHUTDOWN: core.Shutdown,
 }
 
-// StopServers ends servers and returns when they are gone.
+// StopServers stops servers and returns when they have ended.
 func (s *Server) StopServers(
 	ctx context.Context, req *lsppoolv1.StopServersRequest,
 ) (*lsppoolv1.StopServersResponse, error) {

@@ -1,9 +1,9 @@
-// Package sandbox starts language servers through sandbox-supervisor: one Exec stream per server. Its end is the end
-// of the server and of everything it has started. A server with a cage has a HoldCage stream, too: cages of one command
-// have no home that lasts.
+// Package sandbox starts language servers through sandbox-supervisor, with one Exec stream per server. The end of the
+// stream ends the server and everything it has started. A server with a cage also has a HoldCage stream, because the
+// cage of a single command has no permanent home folder.
 //
-// Goroutines: per [process] one that reads the stream, and one that reads that of its cage. They end with the streams,
-// which Close ends.
+// Goroutines: per [process] one that reads the stream, and one that reads the stream of its cage. They end with the
+// streams, which Close ends.
 package sandbox
 
 import (
@@ -29,10 +29,12 @@ import (
 )
 
 const (
-	// stdinPiece bounds one message of input, logBytes the kept end of standard error.
+	// stdinPiece is the maximum size of one message of input, logBytes the number of kept bytes at the end of standard
+	// error.
 	stdinPiece = 64 << 10
 	logBytes   = 8 << 10
-	// killGrace is how long the end of a killed program is awaited until its stream is cut, goneGrace how long after.
+	// killGrace is the time to wait for the end of a killed program before its stream is cut, goneGrace the time to wait
+	// after that.
 	killGrace = time.Second
 	goneGrace = 5 * time.Second
 )
@@ -44,12 +46,12 @@ type Launcher struct {
 
 var _ core.Launcher = (*Launcher)(nil)
 
-// New returns a launcher that asks client.
+// New returns a launcher that uses client.
 func New(client sandboxsupervisorv1.SandboxServiceClient) *Launcher { return &Launcher{client} }
 
 type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
-// Launch starts a program and returns when it runs. The program outlives ctx, which bounds the start.
+// Launch starts a program and returns when it runs. The program outlives ctx, which limits only the start.
 func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, error) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
@@ -76,7 +78,7 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 		ProjectRoot: spec.Root, CageId: cage,
 	}
 	err = st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}})
-	if err != nil && !errors.Is(err, io.EOF) { // the refusal comes with the first Recv
+	if err != nil && !errors.Is(err, io.EOF) { // the first Recv returns the refusal
 		return nil, err
 	}
 	event, err := st.Recv()
@@ -100,7 +102,8 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	return p, nil
 }
 
-// hold makes the cage of a server and holds it until ctx ends. It returns the cage's id, "" for a server without one.
+// hold creates the cage of a server and holds it until ctx ends. It returns the cage's id, "" for a server without a
+// cage.
 func (l *Launcher) hold(ctx context.Context, spec core.Spec) (id string, err error) {
 	if spec.Cage == nil {
 		return "", nil
@@ -122,7 +125,7 @@ func (l *Launcher) hold(ctx context.Context, spec core.Spec) (id string, err err
 		return "", fault.New(fault.CageUnavailable, "The cage of the language server ended before it was there.")
 	}
 	go func() {
-		for { // network attempts, and the end
+		for { // the stream has network attempts and the end
 			if _, err := st.Recv(); err != nil {
 				return
 			}
@@ -131,9 +134,10 @@ func (l *Launcher) hold(ctx context.Context, spec core.Spec) (id string, err err
 	return opened.GetOpened().GetCageId(), nil
 }
 
-// viewOf names the view of a cage. A home is shared by servers of one view only: caches hold contents of files.
+// viewOf identifies the view of a cage. Only servers of one view share a home folder, because caches contain file
+// contents.
 func viewOf(spec core.Spec) string {
-	policy, _ := json.Marshal(spec.Cage) // plain values have a JSON form
+	policy, _ := json.Marshal(spec.Cage) // plain values can be encoded as JSON
 	sum := sha256.Sum256(policy)
 	return hex.EncodeToString(sum[:8])
 }
@@ -154,10 +158,10 @@ type process struct {
 	exit contract.Exit
 }
 
-// read hands over the program's output, until the stream ends.
+// read passes the program's output to in until the stream ends.
 func (p *process) read(in *io.PipeWriter) {
 	defer close(p.ended)
-	defer p.cancel() // the cage
+	defer p.cancel() // ends the cage
 	for {
 		event, err := p.stream.Recv()
 		if err != nil {
@@ -175,7 +179,7 @@ func (p *process) read(in *io.PipeWriter) {
 				p.keep(e.Output.GetData())
 				continue
 			}
-			_, _ = in.Write(e.Output.GetData()) // it fails once the reader is closed; the program's end is awaited all the same
+			_, _ = in.Write(e.Output.GetData()) // it fails when the reader is closed; the program's end is awaited nevertheless
 		case *sandboxsupervisorv1.ExecEvent_Exited:
 			p.mu.Lock()
 			p.exit = sandboxwire.FromExit(e.Exited)
@@ -215,9 +219,9 @@ func (p *process) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close kills the program and returns when it is gone with everything it has started. A program that does not read its
-// input may keep a Write from returning, and so the signal from being sent: the end of the stream kills it then, and
-// the supervisor is asked until it has.
+// Close kills the program and returns when it has ended with everything it has started. A program that does not read
+// its input may block a Write, and so the sending of the signal. Then the end of the stream kills the program, and
+// Close asks the supervisor until it has ended.
 func (p *process) Close() error {
 	defer p.cancel()
 	_ = p.out.Close()
@@ -227,7 +231,7 @@ func (p *process) Close() error {
 	case p.turn <- struct{}{}:
 		_ = p.stream.Send(&sandboxsupervisorv1.ExecRequest{
 			Request: &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: "SIGKILL"}},
-		}) // it fails where the stream has ended
+		}) // it fails if the stream has ended
 		<-p.turn
 	case <-p.ended:
 	case <-timer.C:
@@ -243,7 +247,7 @@ func (p *process) Close() error {
 	return nil
 }
 
-// await returns when the supervisor has the program no more, or cannot be asked.
+// await returns when the supervisor no longer has the program, or does not answer.
 func (p *process) await() {
 	ctx, cancel := context.WithTimeout(context.Background(), goneGrace)
 	defer cancel()

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// eventMask has no IN_ATTRIB: modes are of no interest. IN_CLOSE_WRITE covers writes through a mapping.
+	// eventMask has no IN_ATTRIB, because modes do not matter. IN_CLOSE_WRITE covers writes through a mapping.
 	eventMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_MOVED_FROM |
 		unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
-	// eventSize is the size of an event without its name, which has at most 256 bytes with its end.
+	// eventSize is the size of an event without its name. The name has at most 256 bytes with its final zero.
 	eventSize = unix.SizeofInotifyEvent
 	readSize  = 64 << 10
 )
@@ -24,7 +24,7 @@ const (
 // inotify is a [watcher].
 type inotify struct {
 	root string
-	file *os.File // for the wait, which the runtime's poller does
+	file *os.File // for wait, which uses the runtime's poller
 	raw  syscall.RawConn
 	buf  []byte
 
@@ -63,14 +63,14 @@ func (w *inotify) add(folder string) error {
 	return w.use(func(fd int) error {
 		n, err := unix.InotifyAddWatch(fd, folder, mask)
 		switch {
-		// A file or a link took the folder's place; its event is still to be read.
+		// A file or a link has replaced the folder; its event is not yet read.
 		case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
 			return fs.ErrNotExist
 		case err != nil:
 			return err
 		}
 		wd := int32(n)
-		if was, ok := w.folders[wd]; ok { // the folder was moved here; the event of that is still to be read
+		if was, ok := w.folders[wd]; ok { // the folder was moved here; the event of the move is not yet read
 			delete(w.watches, was)
 		}
 		w.folders[wd], w.watches[folder] = folder, wd
@@ -85,7 +85,7 @@ func (w *inotify) remove(folder string) {
 	}
 	delete(w.watches, folder)
 	delete(w.folders, wd)
-	_ = w.use(func(fd int) error { // it fails for a folder that was removed, whose watch has ended with it
+	_ = w.use(func(fd int) error { // it fails for a removed folder, because its watch has already ended
 		_, err := unix.InotifyRmWatch(fd, uint32(wd))
 		return err
 	})
@@ -101,7 +101,9 @@ func (w *inotify) read(handle func(path string)) (complete bool) {
 		return false
 	}
 	complete = true
-	for pending > 0 { // events of after the call are left: a program that writes on would hold the reader forever
+	// events after the call are left for the next one: a program that writes all the time would otherwise block the reader
+	// forever
+	for pending > 0 {
 		var n int
 		err := w.use(func(fd int) (err error) {
 			for {
@@ -122,7 +124,7 @@ func (w *inotify) read(handle func(path string)) (complete bool) {
 	return complete
 }
 
-// events handles events as the kernel writes them.
+// events handles events in the kernel's format.
 func (w *inotify) events(data []byte, handle func(path string)) (complete bool) {
 	complete = true
 	for len(data) >= eventSize {
@@ -134,7 +136,7 @@ func (w *inotify) events(data []byte, handle func(path string)) (complete bool) 
 		switch {
 		case mask&unix.IN_Q_OVERFLOW != 0:
 			complete = false
-		case !ok: // of a watch that has ended
+		case !ok: // the event of an ended watch
 		case mask&unix.IN_IGNORED != 0:
 			delete(w.folders, wd)
 			delete(w.watches, folder)

@@ -4,5 +4,5 @@ package watch
 
 import "errors"
 
-// newWatcher fails: files are compared.
+// newWatcher fails, so that files are compared.
 func newWatcher(string) (watcher, error) { return nil, errors.ErrUnsupported }

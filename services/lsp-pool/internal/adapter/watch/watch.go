@@ -1,9 +1,10 @@
-// Package watch says which files below a root have changed, by any program.
+// Package watch finds the files below a root that any program has changed.
 //
 // On Linux it watches folders with inotify. The kernel queues the event of a change before the system call of the
-// change returns. [Tree.Changes] reads the events queued at its call, and so misses no earlier change: a query waits
-// for no other goroutine, and costs one system call in a project at rest. Where not all folders can be watched, after
-// the kernel dropped events, and on other systems, files are compared by their stamps instead.
+// change returns. [Tree.Changes] reads the events in the queue at the time of its call, and so misses no earlier
+// change: a query waits for no other goroutine, and costs one system call in a project without changes. If not all
+// folders can be watched, if the kernel dropped events, and on other systems, the stamps of the files are compared
+// instead.
 //
 // Folders of version control and of installed packages are left out.
 //
@@ -34,22 +35,23 @@ var left = map[string]bool{
 }
 
 const (
-	// folderCount bounds the watched folders of a tree, fileCount the files that are known.
+	// folderCount is the maximum number of watched folders of a tree, fileCount the maximum number of known files.
 	folderCount = 8192
 	fileCount   = 200_000
-	// readEvery is the least time between two reads outside queries: a build that writes on costs a read each.
+	// readEvery is the minimum time between two reads outside queries, because a build that writes files continuously
+	// would cause a read for each.
 	readEvery = 100 * time.Millisecond
 )
 
-// watcher watches folders. Its methods but wait are called one at a time.
+// watcher watches folders. Only one method at a time is called, apart from wait.
 type watcher interface {
-	// add watches a folder. It fails with fs.ErrNotExist if there is no such folder.
+	// add starts the watch of a folder. It fails with fs.ErrNotExist for a missing folder.
 	add(folder string) error
 	// remove ends the watch of a folder.
 	remove(folder string)
-	// read passes every event of before its call to handle, in order, and reports whether the kernel kept them all.
+	// read passes every event before its call to handle, in order. complete is false if the kernel dropped some.
 	read(handle func(path string)) (complete bool)
-	// wait returns when there are events, or false after close.
+	// wait returns true when there are events, and false after close.
 	wait() bool
 	close()
 }
@@ -57,7 +59,7 @@ type watcher interface {
 // Tree is a watched root.
 type Tree struct {
 	root    string
-	watcher watcher // nil on systems without one
+	watcher watcher // nil on systems without inotify
 	done    chan struct{}
 	over    sync.WaitGroup
 
@@ -65,11 +67,11 @@ type Tree struct {
 	files   map[string]lsp.Stamp
 	folders map[string]bool
 	changes map[string]int
-	sweep   bool // watching missed events
-	always  bool // it misses some folders for good
+	sweep   bool // the watcher missed events
+	always  bool // some folders cannot be watched
 }
 
-// New watches the files below a root. It never fails: files in unwatched folders are compared.
+// New watches the files below a root. It never fails: files in folders that cannot be watched are compared.
 func New(root string, log *slog.Logger) *Tree {
 	t := &Tree{
 		root: root, done: make(chan struct{}), files: map[string]lsp.Stamp{}, folders: map[string]bool{},
@@ -105,7 +107,7 @@ func (t *Tree) run() {
 	}
 }
 
-// read handles the events that are there. t.mu is held.
+// read handles the queued events. t.mu is held.
 func (t *Tree) read() {
 	complete := t.watcher.read(func(path string) {
 		if !paths.IsTemp(filepath.Base(path)) {
@@ -117,7 +119,7 @@ func (t *Tree) read() {
 	}
 }
 
-// look notes the present state of a path. t.mu is held.
+// look records the present state of a path. t.mu is held.
 func (t *Tree) look(path string) {
 	info, err := os.Lstat(path)
 	switch {
@@ -129,7 +131,7 @@ func (t *Tree) look(path string) {
 		}
 	case info.Mode().IsRegular():
 		t.saw(path, info)
-	default: // a link is not followed
+	default: // links are not followed
 		t.gone(path)
 	}
 }
@@ -151,7 +153,8 @@ func (t *Tree) saw(path string, info fs.FileInfo) {
 	t.files[path] = now
 }
 
-// changed notes a change. A file that was deleted and made again since the last call is changed. t.mu is held.
+// changed records a change. A file that was deleted and created again since the last call counts as changed. t.mu is
+// held.
 func (t *Tree) changed(path string, kind int) {
 	if was, ok := t.changes[path]; ok && was == lsp.Created && kind == lsp.Changed {
 		kind = lsp.Created
@@ -159,7 +162,7 @@ func (t *Tree) changed(path string, kind int) {
 	t.changes[path] = kind
 }
 
-// renew looks at a folder that may have taken the place of another: its watches may be the other's. t.mu is held.
+// renew scans a folder that may have replaced another one: its watches may belong to the other. t.mu is held.
 func (t *Tree) renew(folder string) {
 	for known := range t.folders {
 		if paths.Below(known, folder) {
@@ -177,13 +180,13 @@ func (t *Tree) renew(folder string) {
 	}
 }
 
-// isFile reports whether there is a regular file.
+// isFile reports whether the path is a regular file.
 func isFile(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// gone notes that a path is no more, with everything below it. t.mu is held.
+// gone records that a path was removed, with everything below it. t.mu is held.
 func (t *Tree) gone(path string) {
 	if _, ok := t.files[path]; ok {
 		delete(t.files, path)
@@ -214,9 +217,8 @@ func (t *Tree) unwatch(folder string) {
 	}
 }
 
-// scan watches a folder and those below, and notes their files. A folder is watched before it is read, so that
-// no change falls between.
-// t.mu is held.
+// scan watches a folder and those below, and records their files. It watches a folder before it reads it, so that no
+// change is missed in between. t.mu is held.
 func (t *Tree) scan(folder string) {
 	_ = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -236,7 +238,7 @@ func (t *Tree) scan(folder string) {
 	})
 }
 
-// watch watches a folder. t.mu is held.
+// watch starts the watch of a folder. t.mu is held.
 func (t *Tree) watch(folder string) {
 	if t.folders[folder] {
 		return
@@ -271,7 +273,7 @@ func (t *Tree) Changes(context.Context) []lsp.Change {
 	return list
 }
 
-// compare looks at every file. t.mu is held.
+// compare compares every file. t.mu is held.
 func (t *Tree) compare() {
 	known := maps.Clone(t.files)
 	t.scan(t.root)

@@ -28,7 +28,7 @@ func tree(t *testing.T) (string, *watch.Tree) {
 	return root, w
 }
 
-// The changes that are told lead from the known files to those that exist.
+// The reported changes turn the set of known files into the set of existing files.
 func TestChangesAreComplete(t *testing.T) {
 	t.Parallel()
 	root, w := tree(t)
@@ -79,7 +79,8 @@ func sorted(set map[string]bool) (list []string) {
 	return list
 }
 
-// Each change of a file is told once, with its kind; installed packages and version control are left out.
+// Each change of a file is reported once, with its kind. Folders of installed packages and of version control are left
+// out.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	root, w := tree(t)
