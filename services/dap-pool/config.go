@@ -10,28 +10,29 @@ import (
 
 // Config is the table [services.dap-pool]. Sizes are bytes.
 type Config struct {
-	// DebugSessions is how many debug sessions an agent may have at once, MaxSessions how many there may be.
+	// DebugSessions is the maximum number of simultaneous debug sessions of an agent, MaxSessions the maximum number of
+	// all sessions.
 	DebugSessions int `toml:"debug_sessions"`
 	MaxSessions   int `toml:"max_sessions"`
-	// StartTimeout is how long an adapter may take to start and to build the program.
+	// StartTimeout is the time that an adapter has to start and to build the program.
 	StartTimeout config.Duration `toml:"start_timeout"`
-	// RequestTimeout is how long an adapter may take to answer a request.
+	// RequestTimeout is the time that an adapter has to answer a request.
 	RequestTimeout config.Duration `toml:"request_timeout"`
-	// StopTimeout is how long a stop of the program is waited for where the caller does not say; then it is
+	// StopTimeout is the default time to wait for a stop of the program. After that, the answer has the program as
 	// running.
 	StopTimeout config.Duration `toml:"stop_timeout"`
-	// StopGrace is how long an adapter may take to end when it is asked to, before it is killed.
+	// StopGrace is the time that an adapter has to exit after the request to do so, before it is killed.
 	StopGrace config.Duration `toml:"stop_grace"`
-	// MessageBytes bounds one message of an adapter; one that sends a longer one is ended.
+	// MessageBytes is the maximum size of a message of an adapter. An adapter that sends a longer one is ended.
 	MessageBytes int `toml:"message_bytes"`
-	// OutputBytes is how much of the end of a program's output is kept, ShownBytes how much of it one answer
-	// shows.
+	// OutputBytes is the number of bytes kept from the end of a program's output, ShownBytes the maximum number in one
+	// answer.
 	OutputBytes int `toml:"output_bytes"`
 	ShownBytes  int `toml:"shown_bytes"`
-	// ValueBytes bounds one value in an answer, Items the entries of a list in it.
+	// ValueBytes is the maximum size of a value in an answer, Items the maximum number of entries of a list.
 	ValueBytes int `toml:"value_bytes"`
 	Items      int `toml:"items"`
-	// Breakpoints is how many breakpoints a debug session may have.
+	// Breakpoints is the maximum number of breakpoints of a debug session.
 	Breakpoints int `toml:"breakpoints"`
 }
 
@@ -45,7 +46,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate refuses limits with which no debug session could work.
+// Validate refuses limits that no debug session could work with.
 func (c Config) Validate() error {
 	fields := reflect.ValueOf(c)
 	for i := range fields.NumField() {

@@ -15,8 +15,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// declared is the configuration of an operator with adapters of their own: debugpy over its standard files, and dlv
-// at a port.
+// declared is an operator's configuration with two adapters: debugpy over its standard files, and dlv at a port.
 const declared = `
 [dap.adapters.snake]
 command = ["/usr/bin/python3", "-m", "debugpy.adapter"]
@@ -38,7 +37,7 @@ launch = { mode = "debug", stopOnEntry = true, buildFlags = ["-buildvcs=false"] 
 command = ["no-such-adapter"]
 `
 
-// operators returns the operator's adapters as a configuration file has them.
+// operators returns the operator's adapters, decoded from a configuration file.
 func operators(t *testing.T, text string) *config.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "local.toml")
@@ -52,8 +51,8 @@ func operators(t *testing.T, text string) *config.File {
 	return file
 }
 
-// T-DBG-CFG-01, T-DBG-CFG-02: an adapter that only the operator knows debugs a program, over its standard files and at
-// a port, uncaged and in a cage; one that wants its program in a terminal gets it there.
+// T-DBG-CFG-01, T-DBG-CFG-02: an adapter that only the operator declares debugs a program, over its standard files and
+// at a port, uncaged and in a cage. An adapter that requests a terminal for its program gets one.
 func TestDeclaredAdapters(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, b *bench, runtime string, p program) {
@@ -88,8 +87,8 @@ func TestDeclaredAdapters(t *testing.T) {
 	}
 }
 
-// An adapter is held to trace processes unless the operator says otherwise; one that is missing is named with its
-// place; a runtime without any is refused with the names of those that have one.
+// An adapter is assumed to trace processes unless the operator states otherwise. The error for a missing adapter names
+// the declaration; the error for a runtime without adapter names the known runtimes.
 func TestDeclaredAdapterRefusals(t *testing.T) {
 	t.Parallel()
 	b := serve(t, operators(t, declared)).caged("default")
@@ -115,7 +114,7 @@ func TestDeclaredAdapterRefusals(t *testing.T) {
 	}
 }
 
-// A project's adapter wins over the operator's (T-DBG-CFG-02).
+// A project's adapter takes precedence over the operator's (T-DBG-CFG-02).
 func TestProjectAdapter(t *testing.T) {
 	t.Parallel()
 	b := serve(t, operators(t, declared))

@@ -16,7 +16,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// hardProgram forks twice, detaches, ignores SIGTERM and floods its output, and so do its children.
+// hardProgram forks twice, detaches, ignores SIGTERM and writes output without end; its children do the same.
 const hardProgram = `package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 }
 `
 
-// marked are the processes of this machine whose environment holds a text.
+// marked returns the processes of this machine with a text in their environment.
 func marked(t *testing.T, mark string) (found []string) {
 	t.Helper()
 	list, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -55,7 +55,7 @@ func marked(t *testing.T, mark string) (found []string) {
 	for _, path := range list {
 		environ, err := os.ReadFile(path)
 		if err != nil || !strings.Contains(string(environ), mark) {
-			continue // it is another's, or gone
+			continue // the process belongs to another user, or has ended
 		}
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		found = append(found, filepath.Base(filepath.Dir(path))+" "+strings.ReplaceAll(string(line), "\x00", " "))
@@ -63,7 +63,7 @@ func marked(t *testing.T, mark string) (found []string) {
 	return found
 }
 
-// eventually waits for a condition that other processes make true.
+// eventually waits for a condition that depends on other processes.
 func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -78,7 +78,8 @@ func eventually(t *testing.T, what string, check func() bool) {
 	}
 }
 
-// hard begins to debug the hard program and lets it run until it has forked. Its processes carry the returned mark.
+// hard starts to debug the hard program and continues it until it has forked. Its processes have the returned mark in
+// their environment.
 func (b *bench) hard() (mark string) {
 	b.t.Helper()
 	b.write("go.mod", "module example.com/hard\n\ngo 1.24\n")
@@ -93,13 +94,13 @@ func (b *bench) hard() (mark string) {
 		_, err := os.Stat(filepath.Join(b.root, "forked"))
 		return err == nil
 	})
-	if n := len(marked(b.t, mark)); n < 4 { // the adapter, the program, the child and the orphan
+	if n := len(marked(b.t, mark)); n < 4 { // the adapter, the program, the child and the grandchild
 		b.t.Errorf("only %d processes: %v", n, marked(b.t, mark))
 	}
 	return mark
 }
 
-// temporary is a folder for temporary files of the bench, in a cage the cage's own.
+// temporary returns the folder for temporary files of the bench; in a cage it is the cage's own.
 func (b *bench) temporary() string {
 	if b.cage != nil {
 		return "/tmp"
@@ -107,7 +108,7 @@ func (b *bench) temporary() string {
 	return filepath.Dir(b.write("tmp/keep", ""))
 }
 
-// over fails unless the processes with a mark, and the program that Delve built, are gone in the end.
+// over fails the test unless the processes with a mark have ended, and the program that Delve built is removed.
 func (b *bench) over(mark string) {
 	b.t.Helper()
 	began := time.Now()
@@ -119,8 +120,8 @@ func (b *bench) over(mark string) {
 	})
 }
 
-// T-DBG-SESS-03, -04, T-FM-05: a program that forks, detaches, floods its output and ignores signals ends with its
-// debug session, whatever ends that.
+// T-DBG-SESS-03, -04, T-FM-05: a program that forks, detaches, writes without end and ignores signals ends with its
+// debug session, for every reason for the session's end.
 func TestHardProgramsEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(b *bench){
@@ -150,7 +151,7 @@ func TestHardProgramsEnd(t *testing.T) {
 	}
 }
 
-// An agent in a cage attaches to no process outside of it: the program there is neither stopped nor traced.
+// An agent in a cage cannot attach to a process outside. That program is neither stopped nor traced.
 func TestNoAttachOutOfTheCage(t *testing.T) {
 	t.Parallel()
 	outside := exec.Command("sleep", "600")
@@ -166,7 +167,7 @@ func TestNoAttachOutOfTheCage(t *testing.T) {
 		_, err := b.start(runtime, "", func(r *dappoolv1.StartRequest) {
 			r.Attach, r.ProcessId = true, int32(outside.Process.Pid)
 		})
-		if !errors.Is(err, fault.DapRequestFailed) { // the adapter has tried
+		if !errors.Is(err, fault.DapRequestFailed) { // the adapter has tried it
 			t.Errorf("%s: a caged agent attached to a process outside: %v", runtime, err)
 		}
 	}

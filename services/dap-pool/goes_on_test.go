@@ -16,7 +16,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// patientProgram notes its number in its cage, and counts.
+// patientProgram records its process id in its cage, and counts.
 const patientProgram = `package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 }
 `
 
-// built is a program that was built without a cage, with its variables and lines.
+// built returns a program that is built without a cage, with its variables and lines.
 func (b *bench) built(source string) string {
 	b.t.Helper()
 	b.write("go.mod", "module example.com/built\n\ngo 1.24\n")
@@ -52,8 +52,8 @@ func (b *bench) built(source string) string {
 	return at
 }
 
-// T-DBG-DISC-01: an agent lets go of a program that it attached to: the adapter ends, and the program, which is a
-// process of the session in the background, goes on in its cage.
+// T-DBG-DISC-01: an agent detaches from a program that it attached to. The adapter ends. The program, a background
+// process of the session, continues in its cage.
 func TestProgramGoesOnAfterTheDebugger(t *testing.T) {
 	t.Parallel()
 	b := serve(t).caged("relaxed")

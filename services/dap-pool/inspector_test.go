@@ -21,7 +21,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// runtimes runs a test with each runtime that is debugged over its inspector.
+// runtimes runs a test with each runtime that has an inspector.
 func runtimes(t *testing.T, test func(t *testing.T, b *bench, runtime string)) {
 	t.Parallel()
 	for _, runtime := range []string{"node", "bun"} {
@@ -69,8 +69,8 @@ function look() {
 look();
 `
 
-// An inspector runs code for every client with its path, so the path is told to the debugger alone: other users of the
-// host do not learn it at the port.
+// An inspector runs code for every client that knows its path, so only the debugger gets the path; other users of the
+// host cannot read it at the port.
 func TestInspectorPathIsASecret(t *testing.T) {
 	t.Parallel()
 	program := testkit.Own(t, t.TempDir()).Join("program.js")
@@ -108,7 +108,7 @@ func TestInspectorPathIsASecret(t *testing.T) {
 				}
 				resp, err := http.DefaultClient.Do(request)
 				if err != nil {
-					continue // no answer tells no path
+					continue // no answer has the path
 				}
 				body, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
@@ -120,7 +120,7 @@ func TestInspectorPathIsASecret(t *testing.T) {
 	}
 }
 
-// Values of every kind are shown as the language writes them, in bounds, and their parts are found by name.
+// Values of every kind are shown in the language's notation, up to the limits. Their parts are found by name.
 func TestInspectorValues(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		b.must(runtime, b.write("values.js", values), nil)
@@ -164,7 +164,8 @@ func TestInspectorValues(t *testing.T) {
 	})
 }
 
-// Watching leaves a program of Node's as it is; repl may change the program; an expression that fails gives the reason.
+// In Node the context watch leaves a program unchanged; the context repl may change it. An expression that fails
+// returns the reason.
 func TestInspectorEvaluate(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		b.must(runtime, b.write("main.js", "let n = 1;\nfunction f() {\n\tlet m = 2;\n\tdebugger;\n\t"+
@@ -193,7 +194,7 @@ func TestInspectorEvaluate(t *testing.T) {
 	})
 }
 
-// A program that throws stops there, and ends with its code.
+// A program stops at an uncaught exception, and ends with its exit code.
 func TestInspectorExceptions(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		path := b.write("main.js", "function fail() {\n\tthrow new TypeError(\"no such thing\");\n}\n"+
@@ -216,7 +217,7 @@ func TestInspectorExceptions(t *testing.T) {
 	})
 }
 
-// A step into a function of the runtime's own leads on in the program.
+// A step into a function of the runtime continues to the next line of the program.
 func TestInspectorStepsInto(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		path := b.write("main.js", "function f() {\n\tconsole.log(\"one\");\n\t[3, 1].sort();\n\treturn 2;\n}\nf();\n")
@@ -232,7 +233,7 @@ func TestInspectorStepsInto(t *testing.T) {
 	})
 }
 
-// A loop without end is paused, looked at and ended.
+// An endless loop can be paused, inspected and ended.
 func TestInspectorPause(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		// bun reads no request while code runs.
@@ -258,7 +259,8 @@ func TestInspectorPause(t *testing.T) {
 	})
 }
 
-// A breakpoint in a file that is loaded later holds, and one with half an expression for a condition says so.
+// A breakpoint in a file that is loaded later takes effect. A breakpoint with an incomplete expression as its condition
+// gets an error.
 func TestInspectorLaterFiles(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		later := b.write("later file.mjs", "export function double(n) {\n\tconst twice = n * 2;\n\treturn twice;\n}\n")
@@ -285,7 +287,7 @@ func TestInspectorLaterFiles(t *testing.T) {
 	})
 }
 
-// Node runs code that was made from TypeScript: breakpoints, frames and steps are those of the TypeScript.
+// For code compiled from TypeScript, Node shows breakpoints, frames and steps in the TypeScript.
 func TestNodeSourceMap(t *testing.T) {
 	t.Parallel()
 	b := serve(t)
@@ -295,7 +297,7 @@ func TestNodeSourceMap(t *testing.T) {
 	b.write("dist/total.js", "\"use strict\";\nObject.defineProperty(exports, \"__esModule\", { value: true });\n"+
 		"exports.total = total;\nfunction total(items) {\n    let sum = 0;\n    for (const item of items) {\n"+
 		"        sum += item.price;\n    }\n    return sum;\n}\n//# sourceMappingURL=total.js.map\n")
-	// As the TypeScript compiler writes it.
+	// In the format of the TypeScript compiler.
 	b.write("dist/total.js.map", `{"version":3,"file":"total.js","sourceRoot":"","sources":["../src/total.ts"],`+
 		`"names":[],"mappings":";;AAIA,sBAMC;AAND,SAAgB,KAAK,CAAC,KAAa;IAClC,IAAI,GAAG,GAAG,CAAC,CAAA;IACX,KAAK,MAAM,`+
 		`IAAI,IAAI,KAAK,EAAE,CAAC;QAC1B,GAAG,IAAI,IAAI,CAAC,KAAK,CAAA;IAClB,CAAC;IACD,OAAO,GAAG,CAAA;AACX,CAAC"}`)
@@ -324,7 +326,7 @@ func TestNodeSourceMap(t *testing.T) {
 	}
 }
 
-// A program with its inspector at a port is attached to, debugged and left running (T-DBG-ATTACH-01).
+// A program with its inspector at a port is attached to and debugged, and continues afterwards (T-DBG-ATTACH-01).
 func TestInspectorAttach(t *testing.T) {
 	runtimes(t, attach)
 }
@@ -396,12 +398,12 @@ func attach(t *testing.T, b *bench, runtime string) {
 	}
 }
 
-// A program that is not there, and one that ends at once, say so.
+// A missing program and a program that ends at once have clear errors.
 func TestInspectorBeginnings(t *testing.T) {
 	runtimes(t, func(t *testing.T, b *bench, runtime string) {
 		path := b.write("broken.js", "function (\n")
 		state, err := b.start(runtime, path, nil)
-		if err == nil && state.GetStatus() == "stopped" { // bun stops ahead of it
+		if err == nil && state.GetStatus() == "stopped" { // bun stops before it
 			state = b.do(dappoolv1.Action_ACTION_CONTINUE, nil).GetState()
 		}
 		switch {

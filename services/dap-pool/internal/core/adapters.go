@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/dap-pool/internal/inspector"
 )
 
-// Request is how a session begins.
+// Request is the way a session starts.
 type Request string
 
 // The requests.
@@ -20,66 +20,64 @@ const (
 
 // The modes of a launch.
 const (
-	ModeDebug = "debug" // build a package and run it
-	ModeTest  = "test"  // build the tests of a package and run them
-	ModeExec  = "exec"  // run a program that is built
+	ModeDebug = "debug" // builds a package and runs it
+	ModeTest  = "test"  // builds the tests of a package and runs them
+	ModeExec  = "exec"  // runs a program that is already built
 )
 
 // Adapter describes the debug adapter of a runtime.
 type Adapter struct {
-	// Runtimes are the names that it answers to.
+	// Runtimes are the names that select the adapter.
 	Runtimes []string
-	// Commands are the command lines to try, in their order. Program is how people call the adapter, Install how
-	// it is installed.
+	// Commands are the command lines to try, in their order. Program is the adapter's name for people, Install the way to
+	// install it.
 	Commands         [][]string
 	Program, Install string
-	// By is the place of a declaration that names the adapter, "" for one that kaged knows.
+	// By is the path of the declaration of the adapter, "" for a built-in one.
 	By string
-	// Listens is the text that the adapter prints before the address it listens at, "" for one that speaks over
-	// its standard files.
+	// Listens is the text that the adapter prints before the address it listens at, "" for an adapter that uses its
+	// standard files.
 	Listens string
-	// Traces lists the requests for which the adapter traces processes, which a cage's usual system call filter
-	// forbids.
+	// Traces lists the requests for which the adapter traces processes. The usual system call filter of a cage forbids
+	// tracing.
 	Traces []Request
-	// Modes are those of launch, the default first; nil for no choice.
+	// Modes are the modes of launch, the default first; nil if there is no choice.
 	Modes []string
-	// Entry is the function at which a launch stops for stop_on_entry, "" where the adapter knows by itself.
+	// Entry is the function at which a launch with stop_on_entry stops, "" if the adapter stops by itself.
 	Entry string
-	// Outdated is a part of the refusal of an adapter that is too old.
+	// Outdated is a part of the error of an adapter that is too old.
 	Outdated string
-	// Leaves is the beginning of the names of files that the adapter leaves in the folder of temporary files if it is
-	// killed; the session's id follows. It is "" for one that leaves none.
+	// Leaves is the start of the names of files that a killed adapter leaves in the folder of temporary files; the
+	// session's id follows. It is "" for an adapter that leaves none.
 	Leaves string
-	// Calls is the beginning of an expression that calls a function of the program, "" where expressions are
-	// code.
+	// Calls is the start of an expression that calls a function of the program, "" if expressions are code.
 	Calls string
-	// Globals is the expression that shows or hides variables of packages among the scopes, nil where they cost
-	// nothing. Delve reads all of them at each look.
+	// Globals returns the expression that shows or hides package variables among the scopes. It is nil if they cost
+	// nothing; Delve reads all of them for each list of scopes.
 	Globals func(show bool) string
-	// Counts precedes the number in a hit condition.
+	// Counts is the text before the number in a hit condition.
 	Counts string
-	// Arguments are those of the request.
+	// Arguments returns the arguments of the request.
 	Arguments func(s *Start) map[string]any
-	// Inspector is the protocol of a runtime that is debugged over its inspector, nil for a debug adapter. The
-	// runtime is then started itself, with the words of Runs behind the command line; one that is attached to is
-	// not started at all.
+	// Inspector is the protocol of a runtime with an inspector, nil for a debug adapter. The pool starts the runtime
+	// itself, with the words of Runs after the command line; for an attach it starts no program.
 	Inspector *inspector.Dialect
 	Runs      func(s *Start) []string
-	// Hides are the runtime's options that keep the random path of its inspector from other users of the host: with it
-	// they run code in the program.
+	// Hides are the runtime's options that hide the random path of its inspector from other users of the host, who could
+	// run code in the program if they knew it.
 	Hides []string
-	// Waits is the runtime's option for a program that waits for its debugger, ahead of the address; WaitsAt is the
-	// command line of one that can be attached to.
+	// Waits is the runtime's option for a program that waits for its debugger; the address follows it. WaitsAt is the
+	// command line of a program that can be attached to.
 	Waits, WaitsAt string
-	// Noise returns a function that recognises the lines which the runtime itself writes to its standard error; nil
-	// if it writes no such lines. It is called with each line, in their order.
+	// Noise returns a function that recognises lines that the runtime itself writes to its standard error; nil if it
+	// writes none. The function is called with each line, in their order.
 	Noise func() func(line string) bool
 }
 
-// traces reports whether a request needs to trace processes.
+// traces reports whether the adapter traces processes for a request.
 func (a *Adapter) traces(r Request) bool { return slices.Contains(a.Traces, r) }
 
-// hits is the hit condition of a count: the passes before it are skipped.
+// hits returns the hit condition of a count: the program skips the hits before it.
 func (a *Adapter) hits(count int) string {
 	if count == 0 {
 		return ""
@@ -87,10 +85,10 @@ func (a *Adapter) hits(count int) string {
 	return a.Counts + strconv.Itoa(count)
 }
 
-// Builtin are the adapters that the pool knows.
+// Builtin returns the built-in adapters.
 func Builtin() []*Adapter { return []*Adapter{delve(), debugpy(), lldb(), node(), bun()} }
 
-// delveBinary is the beginning of the names of the programs that Delve builds.
+// delveBinary is the start of the names of programs that Delve builds.
 const delveBinary = "kaged-debug-"
 
 func delve() *Adapter {
@@ -117,8 +115,8 @@ func delve() *Adapter {
 				"stopOnEntry": false,
 			}
 			if s.Mode != ModeExec {
-				// In the folder of temporary files, so that no program is left in the project; a repository that
-				// git does not trust fails no build.
+				// The program is built in the folder of temporary files, so that the project gets no new file. A repository that
+				// git does not trust must not fail the build.
 				arguments["output"] = filepath.Join(s.temporary(), delveBinary+s.ID)
 				arguments["buildFlags"] = []string{"-buildvcs=false"}
 			}
@@ -127,7 +125,7 @@ func delve() *Adapter {
 	}
 }
 
-// findDebugpy runs debugpy with the first Python that has it: of the project, of PATH, of the system.
+// findDebugpy runs debugpy with the first Python that has it: the project's, the one in PATH, the system's.
 const findDebugpy = `for p in ./.venv/bin/python ./venv/bin/python python3 /usr/bin/python3; do
 	"$p" -c 'import debugpy' 2>/dev/null && exec "$p" -m debugpy.adapter
 done
@@ -163,7 +161,7 @@ func lldb() *Adapter {
 		Program:  "lldb-dap",
 		Install:  "apt-get install lldb-19",
 		Traces:   []Request{Launch, Attach},
-		Entry:    "main", // its own entry is the loader's, ahead of all code of the program
+		Entry:    "main", // by default the adapter would stop in the loader, before all code of the program
 		Arguments: func(s *Start) map[string]any {
 			if s.Request == Attach {
 				return map[string]any{"request": "attach", "pid": s.ProcessID}
@@ -207,7 +205,7 @@ func bun() *Adapter {
 		Runtimes: []string{"bun"}, Commands: [][]string{{"bun"}}, Program: "bun", Install: "npm install -g bun",
 		Inspector: inspector.Bun, Waits: "--inspect-wait=", WaitsAt: "bun --inspect=127.0.0.1:%d/",
 		Noise: func() func(string) bool {
-			rules := 0 // the banner is between two of them
+			rules := 0 // the banner is between two of these lines
 			return func(line string) bool {
 				if strings.Trim(line, "- ") == "Bun Inspector" {
 					rules++

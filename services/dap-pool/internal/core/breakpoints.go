@@ -17,7 +17,7 @@ const (
 	kindData        = "data"
 )
 
-// take takes over the adapter's view of a breakpoint.
+// take applies the adapter's answer to a breakpoint.
 func (b *Breakpoint) take(from godap.Breakpoint) {
 	if from.Id != 0 {
 		b.adapter = from.Id
@@ -47,7 +47,7 @@ func (s *session) breakpoints(ctx context.Context, d Do) (Answer, error) {
 	return s.remove(ctx, d)
 }
 
-// listed returns the breakpoints as they are.
+// listed returns the breakpoints in their present state.
 func (s *session) listed() []Breakpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,14 +60,14 @@ func (s *session) listed() []Breakpoint {
 	return list
 }
 
-// shown returns a breakpoint with its texts cut.
+// shown returns a breakpoint with its texts cut to the limit.
 func (s *session) shown(b *Breakpoint) Breakpoint {
 	c := *b
 	c.Message = s.cut(c.Message)
 	return c
 }
 
-// wanted returns the breakpoint that an action is about, and refuses one that the adapter does not offer.
+// wanted returns the breakpoint of an action, and refuses a kind that the adapter does not offer.
 func (s *session) wanted(d Do) (*Breakpoint, error) {
 	b := &Breakpoint{
 		Kind: kindLine, Path: d.Path, Line: d.Line, Condition: d.Condition, HitCount: d.HitCount, LogMessage: d.LogMessage,
@@ -95,19 +95,19 @@ func (s *session) wanted(d Do) (*Breakpoint, error) {
 	return b, nil
 }
 
-// unable is the error of a thing that the adapter does not offer.
+// unable returns the error of a feature that the adapter does not offer.
 func (s *session) unable(what string) error {
 	return fault.New(fault.DapRequestFailed, "The debug adapter of %s does not offer %s.", s.start.Runtime, what).
 		With("capability", what)
 }
 
-// same reports whether two breakpoints are at one place.
+// same reports whether two breakpoints have the same position.
 func (b *Breakpoint) same(o *Breakpoint) bool {
 	return b.Kind == o.Kind && b.Path == o.Path && b.Line == o.Line && b.Function == o.Function &&
 		b.Reference == o.Reference && b.Offset == o.Offset && b.temporary == o.temporary
 }
 
-// at returns the place of a breakpoint that the adapter may have given another path.
+// at returns the position of a breakpoint that may have got another path from the adapter.
 func (b *Breakpoint) at() *Breakpoint {
 	c := *b
 	if c.Kind != kindLine {
@@ -116,7 +116,7 @@ func (b *Breakpoint) at() *Breakpoint {
 	return &c
 }
 
-// add sets a breakpoint, in place of one at the same place.
+// add sets a breakpoint. It replaces one at the same position.
 func (s *session) add(ctx context.Context, d Do) (Answer, error) {
 	b, err := s.wanted(d)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *session) add(ctx context.Context, d Do) (Answer, error) {
 	return Answer{Breakpoint: &shown}, nil
 }
 
-// remove removes a breakpoint. It fails with invalid_params for a place without a breakpoint.
+// remove removes a breakpoint. It fails with invalid_params for a position without a breakpoint.
 func (s *session) remove(ctx context.Context, d Do) (Answer, error) {
 	d.Condition, d.HitCount, d.LogMessage = "", 0, ""
 	b, err := s.wanted(d)
@@ -181,7 +181,7 @@ func (s *session) remove(ctx context.Context, d Do) (Answer, error) {
 	return Answer{Breakpoint: &shown}, nil
 }
 
-// send sends the set that a breakpoint belongs to.
+// send sends the set to which a breakpoint belongs.
 func (s *session) send(ctx context.Context, b *Breakpoint) error {
 	switch b.Kind {
 	case kindFunction:
@@ -194,7 +194,7 @@ func (s *session) send(ctx context.Context, b *Breakpoint) error {
 	return s.sendLines(ctx, b.Path)
 }
 
-// setOf returns the breakpoints that match picks.
+// setOf returns the breakpoints that match selects.
 func (s *session) setOf(match func(*Breakpoint) bool) []*Breakpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *session) setOf(match func(*Breakpoint) bool) []*Breakpoint {
 	return list
 }
 
-// apply sends a set and takes over the adapter's view of it, which has the set's order.
+// apply sends a set and applies the adapter's answer to it, which has the set's order.
 func (s *session) apply(ctx context.Context, command string, list []*Breakpoint, arguments any) error {
 	var body godap.SetBreakpointsResponseBody
 	if err := s.call(ctx, command, arguments, &body); err != nil {
@@ -231,7 +231,7 @@ func (s *session) sendLines(ctx context.Context, path string) error {
 			Line: b.Line, Condition: b.Condition, HitCondition: s.counted(b), LogMessage: s.logged(b),
 		})
 	}
-	// go-dap leaves an empty list out, which debugpy does not survive.
+	// go-dap omits an empty list, which makes debugpy fail.
 	return s.apply(ctx, "setBreakpoints", list, struct {
 		Source      godap.Source             `json:"source"`
 		Breakpoints []godap.SourceBreakpoint `json:"breakpoints"`
@@ -281,7 +281,7 @@ func (s *session) sendExceptions(ctx context.Context) error {
 	return s.call(ctx, "setExceptionBreakpoints", &godap.SetExceptionBreakpointsArguments{Filters: filters}, nil)
 }
 
-// setExceptions chooses the exceptions at which the program stops.
+// setExceptions selects the exceptions at which the program stops.
 func (s *session) setExceptions(ctx context.Context, d Do) (Answer, error) {
 	var known []string
 	for _, f := range s.caps.ExceptionBreakpointFilters {
@@ -306,7 +306,7 @@ func (s *session) setExceptions(ctx context.Context, d Do) (Answer, error) {
 	return Answer{Breakpoints: s.listed()}, nil
 }
 
-// rebind sends all sets again, to an adapter that has forgotten them.
+// rebind sends all sets again, to an adapter that has lost them.
 func (s *session) rebind(ctx context.Context) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -318,7 +318,7 @@ func (s *session) rebind(ctx context.Context) {
 		}
 		if !sent[of] {
 			sent[of] = true
-			_ = s.send(ctx, b) // a breakpoint that is refused stays as it is listed
+			_ = s.send(ctx, b) // a breakpoint that is refused keeps its present state in the list
 		}
 	}
 }

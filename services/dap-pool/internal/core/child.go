@@ -13,25 +13,24 @@ import (
 	"kaged.dev/services/dap-pool/internal/dap"
 )
 
-// maxChildren bounds the further connections and the terminals of a session.
+// maxChildren is the maximum number of further connections, and of terminals, of a session.
 const maxChildren = 16
 
-// child is a further connection to the adapter, for a program that the first one has started.
+// child is a further connection to the adapter, for a program that the first program has started.
 type child struct {
 	client      *dap.Client
 	process     Process // nil for an adapter that listens at a port
 	initialized chan struct{}
 }
 
-// to returns the connection that requests go to: that of the child which stopped last, or came last, or else the
-// first one.
+// to returns the connection for requests: that of the child that stopped or was added last, or the first connection.
 func (s *session) to() *dap.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.active()
 }
 
-// active is to. s.mu is held.
+// active returns the connection for requests. s.mu is held.
 func (s *session) active() *dap.Client {
 	if n := len(s.started); n > 0 {
 		return s.started[n-1].client
@@ -39,7 +38,7 @@ func (s *session) active() *dap.Client {
 	return s.client
 }
 
-// asked answers a request of the adapter's.
+// asked answers a request of the adapter.
 func (s *session) asked(command string, raw json.RawMessage, answer func(any, error)) {
 	switch command {
 	case "startDebugging":
@@ -62,7 +61,8 @@ func (s *session) asked(command string, raw json.RawMessage, answer func(any, er
 	}
 }
 
-// startChild connects once more, for a program that the adapter has started, and begins as with the first one.
+// startChild opens a further connection, for a program that the adapter has started, and initializes it like the first
+// one.
 func (s *session) startChild(request string, configuration map[string]any) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.pool.opts.StartTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (s *session) openChild(ctx context.Context, c *child) (io.ReadWriteCloser, 
 	return c.process, err
 }
 
-// adopt makes a child the session's. It reports whether there is a session for it.
+// adopt adds a child to the session. It reports false if the session has ended.
 func (s *session) adopt(c *child) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *session) configureChild(ctx context.Context, c *child, request string, 
 	return begun.Wait(ctx, nil)
 }
 
-// childEvent takes note of an event that came over a child's connection.
+// childEvent handles an event from a child's connection.
 func (s *session) childEvent(c *child, name string, raw json.RawMessage) {
 	switch name {
 	case "initialized":
@@ -180,7 +180,7 @@ func (s *session) childEvent(c *child, name string, raw json.RawMessage) {
 	}
 }
 
-// childLeft lets a child go. The end of the last one whose exit code is known is that of the program.
+// childLeft removes a child. If it was the last child and its exit code is known, the program has ended.
 func (s *session) childLeft(c *child) {
 	s.mu.Lock()
 	i := slices.Index(s.started, c)
@@ -205,7 +205,8 @@ func (c *child) close() {
 	}
 }
 
-// terminal starts a program that the adapter wants in a terminal: beside the adapter, with its rights and its end.
+// terminal starts a program for which the adapter requests a terminal: next to the adapter, with the same rights, and
+// ending with it.
 func (s *session) terminal(raw json.RawMessage) (any, error) {
 	var body struct {
 		Cwd  string             `json:"cwd"`
@@ -251,7 +252,7 @@ func (s *session) terminal(raw json.RawMessage) (any, error) {
 	return map[string]any{"processId": p.PID()}, nil
 }
 
-// writes is a function as a writer.
+// writes makes a function an io.Writer.
 type writes func([]byte)
 
 func (w writes) Write(data []byte) (int, error) {
@@ -259,7 +260,7 @@ func (w writes) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// leaveChildren ends the children and the terminals of a session that is leaving.
+// leaveChildren ends the children and the terminals of a session that is ending.
 func (s *session) leaveChildren() {
 	s.mu.Lock()
 	children, terminals := s.started, s.terminals

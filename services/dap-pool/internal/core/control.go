@@ -11,16 +11,16 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// threadArguments are those of requests about a thread.
+// threadArguments are the arguments of requests about a thread.
 type threadArguments struct {
 	ThreadID int `json:"threadId"`
 }
 
-// resume makes the program run on and waits for its next stop.
+// resume continues the program and waits for its next stop.
 func (s *session) resume(ctx context.Context, d Do, command string) (Answer, error) {
 	s.mu.Lock()
 	status := s.status
-	if status == Running && command == "continue" { // there is a stop to wait for all the same
+	if status == Running && command == "continue" { // the stop of a running program is awaited too
 		s.mu.Unlock()
 		return s.await(ctx, d)
 	}
@@ -33,7 +33,7 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 	if thread == 0 {
 		thread = stop.ThreadId
 	}
-	// Before the request: the next stop may be told ahead of the answer.
+	// Before the request, because the event of the next stop may precede the answer.
 	undo := s.move(d)
 	s.set(Running)
 	s.stepping, s.pausing = command != "continue", false
@@ -48,7 +48,7 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 			undo()
 			s.set(Stopped)
 		}
-		exited := s.status == Exited // the program may end before its adapter has answered
+		exited := s.status == Exited // the program may end before its adapter answers
 		s.mu.Unlock()
 		if !exited {
 			return Answer{}, err
@@ -57,7 +57,8 @@ func (s *session) resume(ctx context.Context, d Do, command string) (Answer, err
 	return s.await(ctx, d)
 }
 
-// notStopped answers an action that needs a stopped program: the program has exited, or the action fails.
+// notStopped returns the answer of an action that needs a stopped program: the state of a program that has exited, or
+// an error.
 func (s *session) notStopped(ctx context.Context, d Do, status Status) (Answer, error) {
 	switch status {
 	case Exited:
@@ -68,7 +69,7 @@ func (s *session) notStopped(ctx context.Context, d Do, status Status) (Answer, 
 	return Answer{}, s.gone()
 }
 
-// busy is the error of actions that need a stopped program.
+// busy returns the error of actions that need a stopped program.
 func (s *session) busy() error {
 	f := fault.New(fault.Conflict, "The program is running; pause it, or continue to wait for its next stop.").
 		With("reason", "debuggee_running").With("debug_session_id", s.start.ID)
@@ -93,7 +94,7 @@ func (s *session) pause(ctx context.Context, d Do) (Answer, error) {
 	default:
 		return s.notStopped(ctx, d, status)
 	}
-	if deciding { // the program is stopped, and stays so
+	if deciding { // the program is stopped, and stays stopped
 		s.mu.Lock()
 		s.move(d)
 		s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *session) pause(ctx context.Context, d Do) (Answer, error) {
 	if thread == 0 {
 		thread = s.firstThread(ctx)
 	}
-	// Before the request: the answer to an agent that waits for the stop names the operator.
+	// Before the request, so that the answer to an agent that waits for the stop names the operator.
 	s.mu.Lock()
 	undo := s.move(d)
 	s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *session) pause(ctx context.Context, d Do) (Answer, error) {
 	return s.await(ctx, d)
 }
 
-// firstThread returns a thread of a program that stopped without naming one, 0 for an unknown one.
+// firstThread returns a thread of a program that stopped without naming one, 0 if it is unknown.
 func (s *session) firstThread(ctx context.Context) int {
 	var body godap.ThreadsResponseBody
 	if s.call(ctx, "threads", nil, &body) != nil || len(body.Threads) == 0 {
@@ -125,7 +126,7 @@ func (s *session) firstThread(ctx context.Context) int {
 	return body.Threads[0].Id
 }
 
-// await waits until the program does not run, or for a time, and returns its state.
+// await waits until the program does not run, or for a time limit, and returns its state.
 func (s *session) await(ctx context.Context, d Do) (Answer, error) {
 	limit := d.Timeout
 	if limit <= 0 {
@@ -150,7 +151,7 @@ func (s *session) await(ctx context.Context, d Do) (Answer, error) {
 	}
 }
 
-// answer answers with the state: for the agent with its new output, for an operator without.
+// answer returns the state: for the agent with the new output, for an operator without.
 func (s *session) answer(ctx context.Context, d Do) (Answer, error) {
 	if d.Operator != "" {
 		return s.look(ctx, true)
@@ -158,8 +159,7 @@ func (s *session) answer(ctx context.Context, d Do) (Answer, error) {
 	return s.state(ctx, d.Action == 0 || d.Action == Pause)
 }
 
-// state answers with the state of the program and its output since the last answer. It fails with
-// dap_session_ended.
+// state returns the state of the program and its output since the last answer. It fails with dap_session_ended.
 func (s *session) state(ctx context.Context, threads bool) (Answer, error) {
 	a, err := s.look(ctx, threads)
 	if err == nil {
@@ -168,8 +168,8 @@ func (s *session) state(ctx context.Context, threads bool) (Answer, error) {
 	return a, err
 }
 
-// look answers with the state of the program, and with the threads of a stopped one if they are wanted: a program
-// may have thousands. It fails with dap_session_ended.
+// look returns the state of the program. The threads of a stopped program are included only if threads is true, because
+// a program may have thousands; those of a running one always. It fails with dap_session_ended.
 func (s *session) look(ctx context.Context, threads bool) (Answer, error) {
 	s.mu.Lock()
 	status, stop, epoch := s.status, s.stop, s.epoch
@@ -180,7 +180,7 @@ func (s *session) look(ctx context.Context, threads bool) (Answer, error) {
 		<-s.finished
 		return a, s.gone()
 	case Exited:
-		<-s.finished // with it comes the last of the output
+		<-s.finished // the last of the output precedes it
 		s.mu.Lock()
 		a.ExitCode = s.exitCode
 		s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *session) look(ctx context.Context, threads bool) (Answer, error) {
 		s.mu.Lock()
 		moved := s.epoch != epoch
 		s.mu.Unlock()
-		if moved { // it went on while it was looked at
+		if moved { // the program continued while its state was read
 			return s.look(ctx, threads)
 		}
 	default:
@@ -215,7 +215,7 @@ func firstText(list ...string) string {
 	return ""
 }
 
-// isHit reports whether a stop is at a breakpoint; at is its place, nil for an unknown one.
+// isHit reports whether a stop is at a breakpoint; at is the position of the stop, nil if unknown.
 func (b *Breakpoint) isHit(stop godap.StoppedEventBody, at *Frame) bool {
 	if len(stop.HitBreakpointIds) > 0 {
 		return b.adapter != 0 && slices.Contains(stop.HitBreakpointIds, b.adapter)
@@ -223,7 +223,7 @@ func (b *Breakpoint) isHit(stop godap.StoppedEventBody, at *Frame) bool {
 	return stop.Reason == "breakpoint" && at != nil && b.Kind == kindLine && b.Path == at.Path && b.Actual == at.Line
 }
 
-// hit returns the id of the breakpoint at which the program is stopped, 0 for none, and records it once.
+// hit returns the id of the breakpoint at which the program is stopped, 0 for none, and records the hit once.
 func (s *session) hit(stop godap.StoppedEventBody, at *Frame, epoch int) int {
 	s.mu.Lock()
 	var found *Breakpoint
@@ -253,8 +253,8 @@ func (s *session) hit(stop godap.StoppedEventBody, at *Frame, epoch int) int {
 	return id
 }
 
-// Do does an action. It fails with dap_session_ended, with conflict while the program runs, with
-// dap_request_failed and with invalid_params.
+// Do executes an action. It fails with dap_session_ended, with conflict while the program runs, with dap_request_failed
+// and with invalid_params.
 func (p *Pool) Do(ctx context.Context, d Do) (Answer, error) {
 	s, err := p.find(d.key(), d.SessionID)
 	if err != nil {
@@ -271,7 +271,7 @@ func (p *Pool) Do(ctx context.Context, d Do) (Answer, error) {
 	})
 }
 
-// act takes note of an action of the agent, until the returned function is called.
+// act marks an action of the agent as in progress until over is called.
 func (s *session) act() (over func()) {
 	s.mu.Lock()
 	s.acting++
@@ -329,13 +329,13 @@ func (s *session) disconnect(d Do) (Answer, error) {
 		<-s.finished
 		return Answer{}, s.gone()
 	}
-	// An adapter's end is the end of all it started: a program that was launched does not outlive it.
+	// The end of an adapter ends everything it started: a program that was launched does not outlive it.
 	terminate := d.Terminate || s.start.Request == Launch
 	s.end(endedByAgent, terminate)
 	return Answer{Terminated: terminate, Output: s.output.next(s.pool.opts.ShownBytes)}, nil
 }
 
-// custom makes a request by its name.
+// custom sends a request by its name.
 func (s *session) custom(ctx context.Context, d Do) (Answer, error) {
 	arguments := json.RawMessage("{}")
 	if d.Arguments != "" {

@@ -1,9 +1,7 @@
-// Package sandbox starts debug adapters through sandbox-supervisor, one Exec stream per adapter, and connects to
-// their ports by Connect streams. The end of the Exec stream is the end of the adapter and of everything it has
-// started.
+// Package sandbox starts debug adapters through sandbox-supervisor, with one Exec stream per adapter, and connects to
+// their ports by Connect streams. The end of the Exec stream ends the adapter and everything it has started.
 //
-// Goroutines: per program and per connection one that reads its stream. It ends with the stream, which Close
-// ends.
+// Goroutines: per program and per connection one that reads its stream. It ends with the stream, which Close ends.
 package sandbox
 
 import (
@@ -22,7 +20,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// piece bounds one message of input.
+// piece is the maximum size of one message of input.
 const piece = 64 << 10
 
 // Launcher is a core.Launcher.
@@ -32,11 +30,11 @@ type Launcher struct {
 
 var _ core.Launcher = (*Launcher)(nil)
 
-// New returns a launcher that asks client.
+// New returns a launcher that uses client.
 func New(client sandboxsupervisorv1.SandboxServiceClient) *Launcher { return &Launcher{client} }
 
-// lasting returns a context that outlives ctx once keep is called, and ends with it before. Without keep, done
-// ends it.
+// lasting returns a context that ends with ctx until keep is called, and outlives ctx after that. done cancels it
+// unless keep was called.
 func lasting(ctx context.Context) (long context.Context, cancel context.CancelFunc, keep, done func()) {
 	long, cancel = context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
@@ -62,7 +60,7 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 		ProjectRoot: spec.Root,
 	}
 	err = st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}})
-	if err != nil && !errors.Is(err, io.EOF) { // the refusal comes with the first Recv
+	if err != nil && !errors.Is(err, io.EOF) { // the first Recv returns the refusal
 		return nil, err
 	}
 	event, err := st.Recv()
@@ -84,7 +82,7 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	return p, nil
 }
 
-// owner returns the owner of a program: the run, so that it ends with it.
+// owner returns the owner of a program: the run, so that the program ends with the run.
 func owner(spec core.Spec) *sandboxsupervisorv1.Owner {
 	o := spec.Owner
 	if o.RunID != "" {
@@ -105,11 +103,11 @@ type process struct {
 	pid    int64
 	stderr func([]byte)
 	out    *io.PipeReader
-	exit   contract.Exit // read once ended is closed
+	exit   contract.Exit // to be read after ended is closed
 	ended  chan struct{}
 }
 
-// read hands over the program's output until the stream ends.
+// read passes the program's output to in until the stream ends.
 func (p *process) read(in *io.PipeWriter) {
 	defer close(p.ended)
 	for {
@@ -127,7 +125,7 @@ func (p *process) read(in *io.PipeWriter) {
 		case output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR:
 			p.stderr(output.GetData())
 		default:
-			_, _ = in.Write(output.GetData()) // it fails once the reader is closed; the program's end is awaited all the same
+			_, _ = in.Write(output.GetData()) // it fails when the reader is closed; the program's end is awaited nevertheless
 		}
 	}
 }
@@ -135,7 +133,7 @@ func (p *process) read(in *io.PipeWriter) {
 // Read implements io.Reader.
 func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
 
-// Write sends input. It is for one goroutine at a time.
+// Write sends input. One goroutine at a time may call it.
 func (p *process) Write(b []byte) (int, error) {
 	return pieces(b, func(data []byte) error {
 		request := &sandboxsupervisorv1.ExecRequest_Stdin{Stdin: data}
@@ -155,14 +153,14 @@ func pieces(b []byte, send func([]byte) error) (int, error) {
 	return len(b), nil
 }
 
-// termGrace is how long a program may take to end after SIGTERM, killGrace after SIGKILL; then its stream is cut,
-// and the supervisor makes an end of it.
+// termGrace is the time that a program has to end after SIGTERM, killGrace the time after SIGKILL. Then its stream is
+// cut, and the supervisor ends the program.
 const (
 	termGrace = 300 * time.Millisecond
 	killGrace = time.Second
 )
 
-// Close ends the program and returns when it is gone with everything it started. Writing must have ended.
+// Close ends the program and returns when it has ended with everything it started. No Write may be in progress.
 func (p *process) Close() error {
 	defer p.cancel()
 	_ = p.out.Close()
@@ -176,7 +174,7 @@ func (p *process) Close() error {
 		default:
 		}
 		request := &sandboxsupervisorv1.ExecRequest_Signal{Signal: &sandboxsupervisorv1.Signal{Name: try.signal}}
-		_ = p.stream.Send(&sandboxsupervisorv1.ExecRequest{Request: request}) // it fails where the stream has ended
+		_ = p.stream.Send(&sandboxsupervisorv1.ExecRequest{Request: request}) // it fails if the stream has ended
 		timer := time.NewTimer(try.grace)
 		select {
 		case <-p.ended:
@@ -235,7 +233,7 @@ type connection struct {
 	ended  chan struct{}
 }
 
-// read hands over the far side's bytes until the stream ends.
+// read passes the bytes of the other side to in until the stream ends.
 func (c *connection) read(in *io.PipeWriter) {
 	defer close(c.ended)
 	for {
@@ -251,7 +249,7 @@ func (c *connection) read(in *io.PipeWriter) {
 // Read implements io.Reader.
 func (c *connection) Read(b []byte) (int, error) { return c.out.Read(b) }
 
-// Write sends bytes. It is for one goroutine at a time.
+// Write sends bytes. One goroutine at a time may call it.
 func (c *connection) Write(b []byte) (int, error) {
 	return pieces(b, func(data []byte) error {
 		request := &sandboxsupervisorv1.ConnectRequest_Data{Data: data}
