@@ -30,22 +30,27 @@ type table struct {
 
 // tables returns those of the page, in its order.
 func tables(services []host.Module) []table {
-	const shared = "pkg/config/file.go"
+	const (
+		file    = "pkg/config/file.go"
+		process = "pkg/config/process.go"
+		servers = "pkg/config/servers.go"
+		system  = "pkg/config/system.go"
+	)
 	list := []table{
-		{"[providers.NAME]", shared, "Provider", nil},
-		{"[projects]", shared, "Projects", nil},
-		{"[limits]", shared, "Limits", nil},
-		{"[ui]", shared, "UI", nil},
-		{"[database]", shared, "Database", nil},
-		{"[nats]", shared, "NATS", nil},
-		{"[host]", shared, "Host", nil},
-		{"[tls]", shared, "TLS", nil},
-		{"[system]", "pkg/config/system.go", "System", nil},
-		{"[[workspaces]]", "pkg/config/system.go", "Workspace", nil},
-		{"[telemetry]", shared, "Telemetry", nil},
-		{"[langfuse]", shared, "Langfuse", nil},
-		{"[lsp.servers.LANG]", shared, "LSPServer", nil},
-		{"[dap.adapters.RUNTIME]", shared, "DAPAdapter", nil},
+		{"[providers.NAME]", "pkg/config/models.go", "Provider", nil},
+		{"[projects]", file, "Projects", nil},
+		{"[limits]", "pkg/config/limits.go", "Limits", nil},
+		{"[ui]", file, "UI", nil},
+		{"[database]", process, "Database", nil},
+		{"[nats]", process, "NATS", nil},
+		{"[host]", process, "Host", nil},
+		{"[tls]", process, "TLS", nil},
+		{"[system]", system, "System", nil},
+		{"[[workspaces]]", system, "Workspace", nil},
+		{"[telemetry]", process, "Telemetry", nil},
+		{"[langfuse]", process, "Langfuse", nil},
+		{"[lsp.servers.LANG]", servers, "LSPServer", nil},
+		{"[dap.adapters.RUNTIME]", servers, "DAPAdapter", nil},
 	}
 	for _, s := range services {
 		file := "services/" + s.Name + "/config.go"
