@@ -12,7 +12,6 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
-	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
@@ -75,7 +74,7 @@ func (m *manager) module() host.Module {
 type issueService struct{ *manager }
 
 func (s issueService) Register(r grpc.ServiceRegistrar) {
-	issuev1.RegisterIssueServiceServer(r, s.manager)
+	issuev1.RegisterIssueServiceServer(answering{r, s.manager}, s.manager)
 }
 
 func (m *manager) issues() host.Module {
@@ -96,7 +95,8 @@ func (m *manager) CheckProject(_ context.Context,
 }
 
 // Register implements host.Service.
-func (m *manager) Register(r grpc.ServiceRegistrar) {
+func (m *manager) Register(to grpc.ServiceRegistrar) {
+	r := answering{to, m}
 	sessionmanagerv1.RegisterProjectServiceServer(r, m)
 	sessionmanagerv1.RegisterDslServiceServer(r, m)
 	sessionmanagerv1.RegisterSessionServiceServer(r, m)
@@ -137,23 +137,6 @@ func (m *manager) replies(reply proto.Message, err error) {
 	})
 }
 
-// reply answers a call of the API.
-func reply[T proto.Message](ctx context.Context, m *manager, req proto.Message) (resp T, err error) {
-	m.mu.Lock()
-	m.asked = append(m.asked, req)
-	m.callers = append(m.callers, ident.CallerFrom(ctx))
-	answer := m.answer
-	m.mu.Unlock()
-	if answer == nil {
-		return resp, fault.New(fault.NotFound, "The test has no answer to this.")
-	}
-	msg, err := answer(ctx, req)
-	if err != nil {
-		return resp, err
-	}
-	return msg.(T), nil
-}
-
 // AuthenticateToken knows the tokens of api.
 func (m *manager) AuthenticateToken(
 	_ context.Context, r *sessionmanagerv1.AuthenticateTokenRequest,
@@ -164,10 +147,6 @@ func (m *manager) AuthenticateToken(
 		return t, nil
 	}
 	return nil, fault.New(fault.Unauthenticated, "The API token is not valid.").With("reason", "invalid_token")
-}
-
-func (m *manager) CreateToken(ctx context.Context, r *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
-	return reply[*apiv1.CreateTokenResponse](ctx, m, r)
 }
 
 // TakeTokens answers as a test says, else as a session-manager that is away.
@@ -181,264 +160,6 @@ func (m *manager) TakeTokens(
 		return nil, fault.New(fault.Unavailable, "The store is away.")
 	}
 	return rates(r), nil
-}
-
-func (m *manager) ListTokens(ctx context.Context, r *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
-	return reply[*apiv1.ListTokensResponse](ctx, m, r)
-}
-
-func (m *manager) RevokeToken(ctx context.Context, r *apiv1.RevokeTokenRequest) (*apiv1.RevokeTokenResponse, error) {
-	return reply[*apiv1.RevokeTokenResponse](ctx, m, r)
-}
-
-func (m *manager) ListProjects(ctx context.Context, r *apiv1.ListProjectsRequest) (*apiv1.ListProjectsResponse, error) {
-	return reply[*apiv1.ListProjectsResponse](ctx, m, r)
-}
-
-func (m *manager) LoadProject(ctx context.Context, r *apiv1.LoadProjectRequest) (*apiv1.LoadProjectResponse, error) {
-	return reply[*apiv1.LoadProjectResponse](ctx, m, r)
-}
-
-func (m *manager) GetProject(ctx context.Context, r *apiv1.GetProjectRequest) (*apiv1.GetProjectResponse, error) {
-	return reply[*apiv1.GetProjectResponse](ctx, m, r)
-}
-
-func (m *manager) GetProjectApproval(
-	ctx context.Context, r *apiv1.GetProjectApprovalRequest,
-) (*apiv1.GetProjectApprovalResponse, error) {
-	return reply[*apiv1.GetProjectApprovalResponse](ctx, m, r)
-}
-
-func (m *manager) ApproveProject(
-	ctx context.Context, r *apiv1.ApproveProjectRequest,
-) (*apiv1.ApproveProjectResponse, error) {
-	return reply[*apiv1.ApproveProjectResponse](ctx, m, r)
-}
-
-func (m *manager) ListLanguageServers(
-	ctx context.Context, r *apiv1.ListLanguageServersRequest,
-) (*apiv1.ListLanguageServersResponse, error) {
-	return reply[*apiv1.ListLanguageServersResponse](ctx, m, r)
-}
-
-func (m *manager) RestartLanguageServers(
-	ctx context.Context, r *apiv1.RestartLanguageServersRequest,
-) (*apiv1.RestartLanguageServersResponse, error) {
-	return reply[*apiv1.RestartLanguageServersResponse](ctx, m, r)
-}
-
-func (m *manager) GetProjectCapabilities(
-	ctx context.Context, r *apiv1.GetProjectCapabilitiesRequest,
-) (*apiv1.GetProjectCapabilitiesResponse, error) {
-	return reply[*apiv1.GetProjectCapabilitiesResponse](ctx, m, r)
-}
-
-func (m *manager) ReloadProject(
-	ctx context.Context, r *apiv1.ReloadProjectRequest,
-) (*apiv1.ReloadProjectResponse, error) {
-	return reply[*apiv1.ReloadProjectResponse](ctx, m, r)
-}
-
-func (m *manager) UnregisterProject(
-	ctx context.Context, r *apiv1.UnregisterProjectRequest,
-) (*apiv1.UnregisterProjectResponse, error) {
-	return reply[*apiv1.UnregisterProjectResponse](ctx, m, r)
-}
-
-func (m *manager) CreateSession(
-	ctx context.Context, r *apiv1.CreateSessionRequest,
-) (*apiv1.CreateSessionResponse, error) {
-	return reply[*apiv1.CreateSessionResponse](ctx, m, r)
-}
-
-func (m *manager) ListSessions(ctx context.Context, r *apiv1.ListSessionsRequest) (*apiv1.ListSessionsResponse, error) {
-	return reply[*apiv1.ListSessionsResponse](ctx, m, r)
-}
-
-func (m *manager) ListAllApprovals(
-	ctx context.Context, r *apiv1.ListAllApprovalsRequest,
-) (*apiv1.ListAllApprovalsResponse, error) {
-	return reply[*apiv1.ListAllApprovalsResponse](ctx, m, r)
-}
-
-func (m *manager) ListStandingApprovals(
-	ctx context.Context, r *apiv1.ListStandingApprovalsRequest,
-) (*apiv1.ListStandingApprovalsResponse, error) {
-	return reply[*apiv1.ListStandingApprovalsResponse](ctx, m, r)
-}
-
-func (m *manager) RevokeStandingApproval(
-	ctx context.Context, r *apiv1.RevokeStandingApprovalRequest,
-) (*apiv1.RevokeStandingApprovalResponse, error) {
-	return reply[*apiv1.RevokeStandingApprovalResponse](ctx, m, r)
-}
-
-func (m *manager) SearchSessions(
-	ctx context.Context, r *apiv1.SearchSessionsRequest,
-) (*apiv1.SearchSessionsResponse, error) {
-	return reply[*apiv1.SearchSessionsResponse](ctx, m, r)
-}
-
-func (m *manager) GetSession(ctx context.Context, r *apiv1.GetSessionRequest) (*apiv1.GetSessionResponse, error) {
-	return reply[*apiv1.GetSessionResponse](ctx, m, r)
-}
-
-func (m *manager) UpdateSession(
-	ctx context.Context, r *apiv1.UpdateSessionRequest,
-) (*apiv1.UpdateSessionResponse, error) {
-	return reply[*apiv1.UpdateSessionResponse](ctx, m, r)
-}
-
-func (m *manager) EndSession(ctx context.Context, r *apiv1.EndSessionRequest) (*apiv1.EndSessionResponse, error) {
-	return reply[*apiv1.EndSessionResponse](ctx, m, r)
-}
-
-func (m *manager) PostMessage(ctx context.Context, r *apiv1.PostMessageRequest) (*apiv1.PostMessageResponse, error) {
-	return reply[*apiv1.PostMessageResponse](ctx, m, r)
-}
-
-func (m *manager) ListMessages(ctx context.Context, r *apiv1.ListMessagesRequest) (*apiv1.ListMessagesResponse, error) {
-	return reply[*apiv1.ListMessagesResponse](ctx, m, r)
-}
-
-func (m *manager) ListRuns(ctx context.Context, r *apiv1.ListRunsRequest) (*apiv1.ListRunsResponse, error) {
-	return reply[*apiv1.ListRunsResponse](ctx, m, r)
-}
-
-func (m *manager) GetRun(ctx context.Context, r *apiv1.GetRunRequest) (*apiv1.GetRunResponse, error) {
-	return reply[*apiv1.GetRunResponse](ctx, m, r)
-}
-
-func (m *manager) GetToolResult(
-	ctx context.Context, r *apiv1.GetToolResultRequest,
-) (*apiv1.GetToolResultResponse, error) {
-	return reply[*apiv1.GetToolResultResponse](ctx, m, r)
-}
-
-func (m *manager) ListApprovals(
-	ctx context.Context, r *apiv1.ListApprovalsRequest,
-) (*apiv1.ListApprovalsResponse, error) {
-	return reply[*apiv1.ListApprovalsResponse](ctx, m, r)
-}
-
-func (m *manager) ListProcesses(
-	ctx context.Context, r *apiv1.ListProcessesRequest,
-) (*apiv1.ListProcessesResponse, error) {
-	return reply[*apiv1.ListProcessesResponse](ctx, m, r)
-}
-
-func (m *manager) GetSpend(ctx context.Context, r *apiv1.GetSpendRequest) (*apiv1.GetSpendResponse, error) {
-	return reply[*apiv1.GetSpendResponse](ctx, m, r)
-}
-
-func (m *manager) SignalProcess(
-	ctx context.Context, r *apiv1.SignalProcessRequest,
-) (*apiv1.SignalProcessResponse, error) {
-	return reply[*apiv1.SignalProcessResponse](ctx, m, r)
-}
-
-func (m *manager) GetDebug(ctx context.Context, r *apiv1.GetDebugRequest) (*apiv1.GetDebugResponse, error) {
-	return reply[*apiv1.GetDebugResponse](ctx, m, r)
-}
-
-func (m *manager) ControlDebug(ctx context.Context, r *apiv1.ControlDebugRequest) (*apiv1.ControlDebugResponse, error) {
-	return reply[*apiv1.ControlDebugResponse](ctx, m, r)
-}
-
-func (m *manager) GetLedger(
-	ctx context.Context, r *apiv1.GetLedgerRequest,
-) (*apiv1.GetLedgerResponse, error) {
-	return reply[*apiv1.GetLedgerResponse](ctx, m, r)
-}
-
-func (m *manager) GetContextEstimate(
-	ctx context.Context, r *apiv1.GetContextEstimateRequest,
-) (*apiv1.GetContextEstimateResponse, error) {
-	return reply[*apiv1.GetContextEstimateResponse](ctx, m, r)
-}
-
-func (m *manager) CompactSession(
-	ctx context.Context, r *apiv1.CompactSessionRequest,
-) (*apiv1.CompactSessionResponse, error) {
-	return reply[*apiv1.CompactSessionResponse](ctx, m, r)
-}
-
-func (m *manager) ProposeCompaction(
-	ctx context.Context, r *apiv1.ProposeCompactionRequest,
-) (*apiv1.ProposeCompactionResponse, error) {
-	return reply[*apiv1.ProposeCompactionResponse](ctx, m, r)
-}
-
-func (m *manager) ListCompactions(
-	ctx context.Context, r *apiv1.ListCompactionsRequest,
-) (*apiv1.ListCompactionsResponse, error) {
-	return reply[*apiv1.ListCompactionsResponse](ctx, m, r)
-}
-
-func (m *manager) GetCompaction(
-	ctx context.Context, r *apiv1.GetCompactionRequest,
-) (*apiv1.GetCompactionResponse, error) {
-	return reply[*apiv1.GetCompactionResponse](ctx, m, r)
-}
-
-func (m *manager) UpdateCompaction(
-	ctx context.Context, r *apiv1.UpdateCompactionRequest,
-) (*apiv1.UpdateCompactionResponse, error) {
-	return reply[*apiv1.UpdateCompactionResponse](ctx, m, r)
-}
-
-func (m *manager) UndoCompaction(
-	ctx context.Context, r *apiv1.UndoCompactionRequest,
-) (*apiv1.UndoCompactionResponse, error) {
-	return reply[*apiv1.UndoCompactionResponse](ctx, m, r)
-}
-
-func (m *manager) UpdateMessage(
-	ctx context.Context, r *apiv1.UpdateMessageRequest,
-) (*apiv1.UpdateMessageResponse, error) {
-	return reply[*apiv1.UpdateMessageResponse](ctx, m, r)
-}
-
-func (m *manager) ListInvocations(ctx context.Context,
-	r *apiv1.ListInvocationsRequest,
-) (*apiv1.ListInvocationsResponse, error) {
-	return reply[*apiv1.ListInvocationsResponse](ctx, m, r)
-}
-
-func (m *manager) ListSessionPrompts(ctx context.Context,
-	r *apiv1.ListSessionPromptsRequest,
-) (*apiv1.ListSessionPromptsResponse, error) {
-	return reply[*apiv1.ListSessionPromptsResponse](ctx, m, r)
-}
-
-func (m *manager) GetInvocation(
-	ctx context.Context, r *apiv1.GetInvocationRequest,
-) (*apiv1.GetInvocationResponse, error) {
-	return reply[*apiv1.GetInvocationResponse](ctx, m, r)
-}
-
-func (m *manager) CancelInvocation(ctx context.Context,
-	r *apiv1.CancelInvocationRequest,
-) (*apiv1.CancelInvocationResponse, error) {
-	return reply[*apiv1.CancelInvocationResponse](ctx, m, r)
-}
-
-func (m *manager) GetApproval(ctx context.Context, r *apiv1.GetApprovalRequest) (*apiv1.GetApprovalResponse, error) {
-	return reply[*apiv1.GetApprovalResponse](ctx, m, r)
-}
-
-func (m *manager) AnswerApproval(
-	ctx context.Context, r *apiv1.AnswerApprovalRequest,
-) (*apiv1.AnswerApprovalResponse, error) {
-	return reply[*apiv1.AnswerApprovalResponse](ctx, m, r)
-}
-
-func (m *manager) CancelRun(ctx context.Context, r *apiv1.CancelRunRequest) (*apiv1.CancelRunResponse, error) {
-	return reply[*apiv1.CancelRunResponse](ctx, m, r)
-}
-
-func (m *manager) QueryAudit(ctx context.Context, r *apiv1.QueryAuditRequest) (*apiv1.QueryAuditResponse, error) {
-	return reply[*apiv1.QueryAuditResponse](ctx, m, r)
 }
 
 // RecordAudit keeps the records.
@@ -622,50 +343,4 @@ func (m *manager) end(id string, ended *sessionmanagerv1.AttachEnded) {
 		delete(m.holds, id)
 		h.end <- ended
 	}
-}
-
-func (m *manager) ListIssues(ctx context.Context, r *apiv1.ListIssuesRequest) (*apiv1.ListIssuesResponse, error) {
-	return reply[*apiv1.ListIssuesResponse](ctx, m, r)
-}
-
-func (m *manager) CreateIssue(ctx context.Context, r *apiv1.CreateIssueRequest) (*apiv1.CreateIssueResponse, error) {
-	return reply[*apiv1.CreateIssueResponse](ctx, m, r)
-}
-
-func (m *manager) GetIssue(ctx context.Context, r *apiv1.GetIssueRequest) (*apiv1.GetIssueResponse, error) {
-	return reply[*apiv1.GetIssueResponse](ctx, m, r)
-}
-
-func (m *manager) UpdateIssue(ctx context.Context, r *apiv1.UpdateIssueRequest) (*apiv1.UpdateIssueResponse, error) {
-	return reply[*apiv1.UpdateIssueResponse](ctx, m, r)
-}
-
-func (m *manager) ListIssueUpdates(ctx context.Context,
-	r *apiv1.ListIssueUpdatesRequest,
-) (*apiv1.ListIssueUpdatesResponse, error) {
-	return reply[*apiv1.ListIssueUpdatesResponse](ctx, m, r)
-}
-
-func (m *manager) AddIssueUpdate(
-	ctx context.Context, r *apiv1.AddIssueUpdateRequest,
-) (*apiv1.AddIssueUpdateResponse, error) {
-	return reply[*apiv1.AddIssueUpdateResponse](ctx, m, r)
-}
-
-func (m *manager) ListIssueTodos(
-	ctx context.Context, r *apiv1.ListIssueTodosRequest,
-) (*apiv1.ListIssueTodosResponse, error) {
-	return reply[*apiv1.ListIssueTodosResponse](ctx, m, r)
-}
-
-func (m *manager) AddIssueTodos(
-	ctx context.Context, r *apiv1.AddIssueTodosRequest,
-) (*apiv1.AddIssueTodosResponse, error) {
-	return reply[*apiv1.AddIssueTodosResponse](ctx, m, r)
-}
-
-func (m *manager) UpdateIssueTodo(ctx context.Context,
-	r *apiv1.UpdateIssueTodoRequest,
-) (*apiv1.UpdateIssueTodoResponse, error) {
-	return reply[*apiv1.UpdateIssueTodoResponse](ctx, m, r)
 }
