@@ -84,8 +84,6 @@ func message(p frames.Payload) proto.Message {
 			MessageId: p.MessageID, RunId: unlessEmpty(p.RunID), State: p.State, Content: shown, Truncated: shown != p.Content,
 			AfterStep: int32(p.AfterStep), At: p.At,
 		}
-	case frames.SubagentRetract:
-		return &apiv1.SubagentRetract{InvocationId: p.InvocationID, Step: int32(p.Step), Reason: cut(p.Reason, errorShare)}
 	case frames.RunStarted:
 		return &apiv1.RunStarted{RunId: p.RunID, MessageId: p.MessageID}
 	case frames.RunEnded:
@@ -94,18 +92,6 @@ func message(p frames.Payload) proto.Message {
 			TokensOut: p.TokensOut,
 			CostUsd:   p.CostUSD,
 		}
-	case frames.SubagentStart:
-		return &apiv1.SubagentStart{
-			InvocationId: p.InvocationID, ParentInvocationId: unlessEmpty(p.ParentID), RunId: p.RunID,
-			ToolCallId: name(p.ToolCallID),
-			Name:       name(p.Name), AgentPath: name(p.AgentPath), CageStatus: name(p.CageStatus), StartedAt: p.StartedAt,
-		}
-	case frames.SubagentEnd:
-		return &apiv1.SubagentEnd{
-			InvocationId: p.InvocationID, Exit: int32(p.Exit), Outcome: p.Outcome, Error: failure(p.Error),
-			Steps: int32(p.Steps),
-			Usage: wire.FrameUsage(&p.Usage), CostUsd: p.CostUSD, FilesChanged: fitting(p.FilesChanged), EndedAt: p.EndedAt,
-		}
 	case frames.RunCage:
 		return &apiv1.RunCage{
 			RunId: p.RunID, InvocationId: p.InvocationID, AgentPath: name(p.AgentPath), CageStatus: name(p.Status),
@@ -113,6 +99,8 @@ func message(p frames.Payload) proto.Message {
 			Policy: cut(p.Policy, policyShare), Ended: name(p.Ended),
 			Notes: few(p.Notes), Found: findings(p.Found),
 		}
+	case frames.SubagentStart, frames.SubagentEnd, frames.SubagentRetract:
+		return subagent(p)
 	case frames.Told:
 		return told(p)
 	case frames.CompactionFlagged:
@@ -139,6 +127,27 @@ func message(p frames.Payload) proto.Message {
 		return &apiv1.IssueUpdated{ProjectId: name(p.ProjectID), Number: p.Number}
 	case frames.SessionState:
 		return &apiv1.SessionStateChanged{State: p.State, BlockedReason: p.BlockedReason}
+	}
+	return nil
+}
+
+// subagent returns the frame of an invocation's start, end or retracted step.
+func subagent(p frames.Payload) proto.Message {
+	switch p := p.(type) {
+	case frames.SubagentStart:
+		return &apiv1.SubagentStart{
+			InvocationId: p.InvocationID, ParentInvocationId: unlessEmpty(p.ParentID), RunId: p.RunID,
+			ToolCallId: name(p.ToolCallID),
+			Name:       name(p.Name), AgentPath: name(p.AgentPath), CageStatus: name(p.CageStatus), StartedAt: p.StartedAt,
+		}
+	case frames.SubagentEnd:
+		return &apiv1.SubagentEnd{
+			InvocationId: p.InvocationID, Exit: int32(p.Exit), Outcome: p.Outcome, Error: failure(p.Error),
+			Steps: int32(p.Steps),
+			Usage: wire.FrameUsage(&p.Usage), CostUsd: p.CostUSD, FilesChanged: fitting(p.FilesChanged), EndedAt: p.EndedAt,
+		}
+	case frames.SubagentRetract:
+		return &apiv1.SubagentRetract{InvocationId: p.InvocationID, Step: int32(p.Step), Reason: cut(p.Reason, errorShare)}
 	}
 	return nil
 }

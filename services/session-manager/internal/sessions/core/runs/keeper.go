@@ -174,50 +174,9 @@ func (k *keeper) commit(j job) error {
 	if leaves {
 		j.unask()
 	}
-	change := record.Change{
-		Reserved: j.reserved, Settled: j.settled, Ledger: j.ledger,
-		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
-		Session: record.Patch{AuditHead: j.head, Injections: j.injections},
-	}
-	if k.worked.bounded() || j.end != nil {
-		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}
-	}
-	if j.boundary > 0 && j.end == nil {
-		change.Boundary = &record.Boundary{RunID: k.ID(), Step: j.boundary, Told: j.told, Steers: j.steers}
-	}
-	between := crash.Point("")
-	for _, i := range j.started {
-		if err := began(k.Renderer, &change, i); err != nil {
-			return err
-		}
-		between = crash.AgentStarted
-	}
-	for _, o := range j.ended {
-		if err := o.write(k.Renderer, &change, k.spec.Session, k.spec.RequestID); err != nil {
-			return err
-		}
-		between = crash.AgentEnded
-	}
-	for _, c := range j.compactions {
-		if c.Compactor != nil {
-			crash.At(crash.SummaryPaid)
-		}
-		if err := Compacted(k.Renderer, &change, c); err != nil {
-			return err
-		}
-	}
-	if j.end != nil {
-		if err := j.end.describe(k.Run, &change); err != nil {
-			return err
-		}
-		crash.At(crash.RunEndBeforeStore)
-		between = crash.RunEndStored
-	}
-	if j.question != nil {
-		if err := k.asked(&change, j.question); err != nil {
-			return err
-		}
-		between = crash.ApprovalStored
+	change, between, err := k.change(j)
+	if err != nil {
+		return err
 	}
 	passing(j.acks, crash.TurnBeforeStore, crash.ResultsBeforeStore, "", "")
 	if err := k.writer.Commit(k.life, change, between); err != nil {
@@ -252,6 +211,56 @@ func (k *keeper) commit(j job) error {
 		return k.judge(*j.claim)
 	}
 	return nil
+}
+
+// change returns the records of j as one change, and the crash point between its transaction and its frames.
+func (k *keeper) change(j job) (record.Change, crash.Point, error) {
+	change := record.Change{
+		Reserved: j.reserved, Settled: j.settled, Ledger: j.ledger,
+		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
+		Session: record.Patch{AuditHead: j.head, Injections: j.injections},
+	}
+	if k.worked.bounded() || j.end != nil {
+		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}
+	}
+	if j.boundary > 0 && j.end == nil {
+		change.Boundary = &record.Boundary{RunID: k.ID(), Step: j.boundary, Told: j.told, Steers: j.steers}
+	}
+	between := crash.Point("")
+	for _, i := range j.started {
+		if err := began(k.Renderer, &change, i); err != nil {
+			return change, between, err
+		}
+		between = crash.AgentStarted
+	}
+	for _, o := range j.ended {
+		if err := o.write(k.Renderer, &change, k.spec.Session, k.spec.RequestID); err != nil {
+			return change, between, err
+		}
+		between = crash.AgentEnded
+	}
+	for _, c := range j.compactions {
+		if c.Compactor != nil {
+			crash.At(crash.SummaryPaid)
+		}
+		if err := Compacted(k.Renderer, &change, c); err != nil {
+			return change, between, err
+		}
+	}
+	if j.end != nil {
+		if err := j.end.describe(k.Run, &change); err != nil {
+			return change, between, err
+		}
+		crash.At(crash.RunEndBeforeStore)
+		between = crash.RunEndStored
+	}
+	if j.question != nil {
+		if err := k.asked(&change, j.question); err != nil {
+			return change, between, err
+		}
+		between = crash.ApprovalStored
+	}
+	return change, between, nil
 }
 
 // passing passes the crash point of each half: turn or results for a step of the root agent, childTurn or childResults
