@@ -12,10 +12,10 @@ import (
 )
 
 type goPackage struct {
-	ImportPath, Dir, Doc string
-	Imports              []string
-	TestImports          []string
-	GoFiles              []string
+	ImportPath, Dir, Name, Doc string
+	Imports                    []string
+	TestImports                []string
+	GoFiles                    []string
 }
 
 func packages(t *testing.T) []goPackage {
@@ -25,7 +25,7 @@ func packages(t *testing.T) []goPackage {
 		"go",
 		"list",
 		"-e",
-		"-json=ImportPath,Dir,Doc,Imports,TestImports,GoFiles",
+		"-json=ImportPath,Dir,Name,Doc,Imports,TestImports,GoFiles",
 		"kaged.dev/...",
 	)
 	cmd.Dir = root(t)
