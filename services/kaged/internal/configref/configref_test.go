@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 		"| `body_limit`, `header_limit` | 1048576, 32768 | `body_limit` is the largest body of a request, `header_limit` " +
 			"the largest header. |",
 		"| `idle_timeout` | `1m30s` |", "| `audit_window`", "## [services.tool-runner]",
-		"| `keepalive`, `keepalive_timeout` | `keepalive` is how long",
+		"| `keepalive`, `keepalive_timeout` | `keepalive` is the silence",
 		"| `auth` | none |", "`10m`", "`24h`",
 	} {
 		if !strings.Contains(page, want) && !strings.Contains(page, strings.TrimPrefix(want, "| ")) {
