@@ -9,24 +9,24 @@ import (
 	godap "github.com/google/go-dap"
 )
 
-// point is a breakpoint that is wanted.
+// point is a wanted breakpoint.
 type point struct {
 	godap.SourceBreakpoint
 	id, hits int
 	path     string
-	targets  []target // where it was set
-	set      []string // the inspector's ids of it
-	actual   int      // the line at which it is, from 1; 0 for none yet
-	trouble  string   // why it cannot be
+	targets  []target // the positions where it was set
+	set      []string // the inspector's ids of the breakpoint
+	actual   int      // its line, from 1; 0 if not yet known
+	trouble  string   // the reason why it cannot be set
 }
 
-// resolved is the runtime's word on a breakpoint in a script that it has loaded.
+// resolved is the runtime's event about a breakpoint in a loaded script.
 type resolved struct {
 	BreakpointID string   `json:"breakpointId"`
 	Location     location `json:"location"`
 }
 
-// setBreakpoints replaces the breakpoints of a file. One that is wanted still stays as it is, with its count.
+// setBreakpoints replaces the breakpoints of a file. A breakpoint that is in both sets is kept with its count.
 func (b *bridge) setBreakpoints(arguments json.RawMessage) (any, error) {
 	var a godap.SetBreakpointsArguments
 	if err := json.Unmarshal(arguments, &a); err != nil {
@@ -49,7 +49,7 @@ func (b *bridge) setBreakpoints(arguments json.RawMessage) (any, error) {
 			left = slices.Delete(left, i, i+1)
 			continue
 		}
-		hits, _ := strconv.Atoi(want.HitCondition) // the pool's own writing
+		hits, _ := strconv.Atoi(want.HitCondition) // the pool has written the number
 		b.mu.Lock()
 		b.lastPoint++
 		list = append(list, &point{SourceBreakpoint: want, id: b.lastPoint, hits: hits, path: path})
@@ -69,7 +69,7 @@ func (b *bridge) setBreakpoints(arguments json.RawMessage) (any, error) {
 	return body, nil
 }
 
-// state is a breakpoint as the debugger sees it.
+// state returns a breakpoint in the form for the debugger.
 func (b *bridge) state(p *point) godap.Breakpoint {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,17 +80,18 @@ func (b *bridge) state(p *point) godap.Breakpoint {
 	return x
 }
 
-// clear takes a breakpoint out of the runtime. b.changing is held.
+// clear removes a breakpoint from the runtime. b.changing is held.
 func (b *bridge) clear(p *point) {
 	for _, id := range p.set {
-		_ = b.call("Debugger.removeBreakpoint", map[string]any{"breakpointId": id}, nil) // it may be gone with its script
+		// it may have been removed with its script
+		_ = b.call("Debugger.removeBreakpoint", map[string]any{"breakpointId": id}, nil)
 	}
 	b.mu.Lock()
 	p.set, p.targets, p.actual, p.trouble = nil, nil, 0, ""
 	b.mu.Unlock()
 }
 
-// place sets a breakpoint where its line is known to be, unless it is there. b.changing is held.
+// place sets a breakpoint at the known positions of its line, unless it is set there. b.changing is held.
 func (b *bridge) place(p *point) {
 	trouble := b.wrong(p)
 	b.mu.Lock()
@@ -129,8 +130,8 @@ func (b *bridge) place(p *point) {
 	}
 }
 
-// wrong says why the expressions of a breakpoint cannot be evaluated, "" for ones that can: the runtime itself
-// takes every text, and passes over one that fails.
+// wrong returns the reason why the expressions of a breakpoint cannot be evaluated, "" for valid ones. The runtime
+// itself accepts every text, and ignores one that fails.
 func (b *bridge) wrong(p *point) string {
 	list := []struct{ what, text string }{{"condition", p.Condition}}
 	if p.LogMessage != "" {
@@ -147,7 +148,7 @@ func (b *bridge) wrong(p *point) string {
 	return ""
 }
 
-// compiles says why a text is no expression, "" for one.
+// compiles returns the reason why a text is no expression, "" for an expression.
 func (b *bridge) compiles(text string) string {
 	if b.dialect == Bun {
 		var result struct {
@@ -172,7 +173,7 @@ func (b *bridge) compiles(text string) string {
 	return result.ExceptionDetails.text()
 }
 
-// rebind sets the breakpoints of the sources of a script, whose places are known only now.
+// rebind sets the breakpoints in the sources of a script, because their positions are known only now.
 func (b *bridge) rebind(s *script) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -189,7 +190,7 @@ func (b *bridge) rebind(s *script) {
 	}
 }
 
-// resolve takes note of where the runtime has put a breakpoint.
+// resolve records the position at which the runtime has set a breakpoint.
 func (b *bridge) resolve(r resolved) {
 	b.mu.Lock()
 	var found *point

@@ -17,18 +17,19 @@ import (
 // Options are the settings of a connection.
 type Options struct {
 	Dialect *Dialect
-	// Root is the project's folder: source maps are read below it only.
+	// Root is the project's folder. Only source maps below it are read.
 	Root string
-	// MessageBytes bounds one message of the runtime.
+	// MessageBytes is the maximum size of a message of the runtime.
 	MessageBytes int
-	// Launched says that the runtime waits for its debugger at its first line; Entry that it is to stop there.
+	// Launched is true if the runtime waits for its debugger at its first line, Entry if the program should stop there.
 	Launched, Entry bool
-	// Ended is closed when a launched program is gone, with the code that Exit then returns; nil for another one.
+	// Ended is closed when a launched program has ended; Exit then returns its exit code. It is nil for an attached
+	// program.
 	Ended <-chan struct{}
 	Exit  func() int
 }
 
-// evaluateTime bounds the evaluation of an expression.
+// evaluateTime is the time limit for the evaluation of an expression.
 const evaluateTime = 20 * time.Second
 
 // bridge is a debug adapter for one runtime.
@@ -36,32 +37,32 @@ type bridge struct {
 	opts    Options
 	dialect *Dialect
 	socket  *socket
-	conn    net.Conn // to the debugger
+	conn    net.Conn // the connection to the debugger
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	sending sync.Mutex // held while a message is written; guards seq
+	sending sync.Mutex // held during the write of a message; guards seq
 	seq     int
 
-	changing sync.Mutex      // held while breakpoints change; guards looked
-	looked   map[string]bool // files whose scripts were looked for
+	changing sync.Mutex      // held during changes of breakpoints; guards looked
+	looked   map[string]bool // the files for which scripts were searched
 
 	mu        sync.Mutex // guards the fields below
 	scripts   map[string]*script
-	foreseen  []*script // that were made from files with breakpoints, and may not be loaded
+	foreseen  []*script // scripts made from files with breakpoints, which may not be loaded
 	paused    *paused
 	handles   []handle
 	points    map[string][]*point // by path
 	lastPoint int
-	resumed   string // the request that let the program run
+	resumed   string // the request that continued the program
 	pausing   bool
 	entered   bool // the program has been at its first line
-	skipped   int  // steps that were repeated
+	skipped   int  // the number of repeated steps
 }
 
-// Open connects to the inspector at path over conn and returns a connection to a debug adapter for its runtime.
-// Closing that closes conn.
+// Open connects to the inspector at path over conn, and returns a connection to a debug adapter for its runtime.
+// Closing that connection closes conn.
 func Open(ctx context.Context, conn io.ReadWriteCloser, path string, opts Options) (io.ReadWriteCloser, error) {
 	s, err := dial(ctx, conn, path, opts)
 	if err != nil {
@@ -85,7 +86,7 @@ type adapter struct {
 	bridge *bridge
 }
 
-// Close ends the connection and waits for all that served it.
+// Close ends the connection and waits for the goroutines that serve it.
 func (a *adapter) Close() error {
 	err := a.Conn.Close()
 	a.bridge.close()
@@ -99,7 +100,7 @@ func (b *bridge) close() {
 	_ = b.conn.Close()
 }
 
-// serve reads requests and answers each in a goroutine of its own, until the debugger leaves.
+// serve reads requests and answers each on its own goroutine, until the debugger leaves.
 func (b *bridge) serve() {
 	defer b.close()
 	in := bufio.NewReader(b.conn)
@@ -149,7 +150,7 @@ func (b *bridge) event(name string, body any) {
 	b.send(map[string]any{"type": "event", "event": name, "body": body})
 }
 
-// call makes a request of the inspector.
+// call sends a request to the inspector.
 func (b *bridge) call(method string, params, result any) error {
 	err := b.socket.call(b.ctx, method, params, result)
 	if errors.Is(err, context.Canceled) {
@@ -212,7 +213,7 @@ func (b *bridge) capabilities() godap.Capabilities {
 	}
 }
 
-// setExceptions chooses the exceptions at which the program stops.
+// setExceptions selects the exceptions at which the program stops.
 func (b *bridge) setExceptions(arguments json.RawMessage) error {
 	var a godap.SetExceptionBreakpointsArguments
 	if err := json.Unmarshal(arguments, &a); err != nil {
@@ -229,7 +230,7 @@ func (b *bridge) setExceptions(arguments json.RawMessage) error {
 
 var errRuns = errors.New("the program runs")
 
-// resume lets the program run, for a step or on.
+// resume continues the program, for a step or without.
 func (b *bridge) resume(method string) error {
 	b.mu.Lock()
 	if b.paused == nil {
@@ -238,7 +239,7 @@ func (b *bridge) resume(method string) error {
 	}
 	b.resumed, b.skipped = method, 0
 	b.mu.Unlock()
-	if err := b.call(method, nil, nil); !errors.Is(err, errGone) { // it may have run to its end ahead of the answer
+	if err := b.call(method, nil, nil); !errors.Is(err, errGone) { // the program may have ended before the answer
 		return err
 	}
 	return nil
@@ -249,7 +250,7 @@ func (b *bridge) pause() error {
 	b.pausing, b.skipped = true, 0
 	b.mu.Unlock()
 	if b.dialect.deaf {
-		b.wg.Go(func() { _ = b.call("Debugger.pause", nil, nil) }) // the stop tells that it worked
+		b.wg.Go(func() { _ = b.call("Debugger.pause", nil, nil) }) // the stop confirms that the request worked
 		return nil
 	}
 	return b.call("Debugger.pause", nil, nil)
@@ -276,12 +277,12 @@ func (b *bridge) loadedSources() godap.LoadedSourcesResponseBody {
 	return godap.LoadedSourcesResponseBody{Sources: list}
 }
 
-// disconnect leaves the program: one that was attached to runs on, unless it is to end.
+// disconnect leaves the program: an attached program continues, unless the request ends it.
 func (b *bridge) disconnect(arguments json.RawMessage) error {
 	var a struct {
 		TerminateDebuggee bool `json:"terminateDebuggee"`
 	}
-	_ = json.Unmarshal(arguments, &a) // absent arguments leave it running
+	_ = json.Unmarshal(arguments, &a) // without arguments the program continues
 	if a.TerminateDebuggee && !b.opts.Launched {
 		return b.call("Runtime.evaluate", map[string]any{"expression": "process.kill(process.pid)"}, nil)
 	}
@@ -302,7 +303,7 @@ func (b *bridge) follow() {
 	b.gone()
 }
 
-// gone tells the debugger that the program is over.
+// gone sends the debugger the end of the program.
 func (b *bridge) gone() {
 	if b.opts.Ended != nil {
 		select {
@@ -339,7 +340,7 @@ func (b *bridge) take(m message) {
 		b.paused, b.handles = nil, nil
 		b.mu.Unlock()
 	case "Runtime.consoleAPICalled", "Console.messageAdded":
-		if !b.opts.Launched { // the output of a launched program is read from itself
+		if !b.opts.Launched { // the output of a launched program is read from its standard files
 			b.print(m.Params)
 		}
 	case "NodeRuntime.waitingForDisconnect":

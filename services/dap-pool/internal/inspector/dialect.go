@@ -12,28 +12,29 @@ import (
 
 // Dialect is the protocol of a runtime's inspector.
 type Dialect struct {
-	// over is the name of the step over a line.
+	// over is the method of a step over a line.
 	over string
-	// translates says that the runtime rewrites every file before it runs it: the code that runs has other lines,
-	// which are known only when it is loaded.
+	// translates is true if the runtime rewrites every file before it runs it. The running code then has other lines,
+	// which are known only after it is loaded.
 	translates bool
-	// filters are the states of setPauseOnExceptions by the filters of exceptions.
+	// filters has the states of setPauseOnExceptions by the filters of exceptions.
 	filters map[string]string
 	// properties is the request for the properties of an object.
 	properties string
-	// deaf says that the runtime reads no request while code runs: a pause is not answered before it takes effect.
+	// deaf is true if the runtime reads no request while code runs: a pause is answered only when it has taken effect.
 	deaf bool
-	// pure says that an expression can be evaluated under the promise to leave the program as it is.
+	// pure is true if the runtime can evaluate an expression with the guarantee that it does not change the program.
 	pure bool
-	// begin prepares the inspector. entry says that the program is to stop at its first line.
+	// begin prepares the inspector. entry is true if the program should stop at its first line.
 	begin func(ctx context.Context, s *socket, entry bool) error
 	// header is sent with the WebSocket's handshake.
 	header http.Header
-	// path is where the inspector is of a program that was not started by the pool, "" for one that can be asked.
+	// path is the path of the inspector of a program that the pool has not started, "" for a runtime that returns it on
+	// request.
 	path string
-	// run lets a program begin that waits for its debugger.
+	// run is the method that starts a program that waits for its debugger.
 	run string
-	// url is how the runtime names a file, file the reverse: "" for the name of another thing.
+	// url returns the runtime's name of a file. file returns the file of a name, "" for a name that is no file.
 	url, file func(name string) string
 	// breakpoint returns the arguments that set a breakpoint.
 	breakpoint func(p *point, url string, at position) map[string]any
@@ -51,7 +52,7 @@ var Bun = &Dialect{
 	over: "Debugger.stepNext", properties: "Runtime.getDisplayableProperties", translates: true, deaf: true,
 	begin: beginBun,
 	run:   "Inspector.initialized", url: func(path string) string { return path }, file: plainPath,
-	// Without the header, bun would not end with its program while a debugger is connected.
+	// Without the header, bun would not exit at the end of its program while a debugger is connected.
 	header: http.Header{"Ref-Event-Loop": {"0"}}, path: "/", breakpoint: bunBreakpoint,
 	filters: map[string]string{"": "none", "all": "all", "uncaught": "uncaught"},
 }
@@ -71,7 +72,7 @@ func each(ctx context.Context, s *socket, list []request) error {
 	return nil
 }
 
-// beginNode prepares Node, whose command line says that the program stops at its first line.
+// beginNode prepares Node. Its command line makes the program stop at its first line.
 func beginNode(ctx context.Context, s *socket, _ bool) error {
 	return each(ctx, s, []request{
 		{"Runtime.enable", nil},
@@ -82,7 +83,7 @@ func beginNode(ctx context.Context, s *socket, _ bool) error {
 	})
 }
 
-// beginBun prepares bun, which stops at the first line if it is asked to pause before the program begins.
+// beginBun prepares bun. Bun stops at the first line if a pause is requested before the program starts.
 func beginBun(ctx context.Context, s *socket, entry bool) error {
 	list := []request{
 		{"Inspector.enable", nil},
@@ -98,7 +99,7 @@ func beginBun(ctx context.Context, s *socket, entry bool) error {
 	return each(ctx, s, list)
 }
 
-// fileURL is the address that Node gives a file.
+// fileURL returns the URL that Node uses for a file.
 func fileURL(path string) string {
 	var b strings.Builder
 	b.WriteString("file://")
@@ -113,7 +114,7 @@ func fileURL(path string) string {
 	return b.String()
 }
 
-// filePath is the file of an address of Node's.
+// filePath returns the file of a URL of Node.
 func filePath(address string) string {
 	if path, ok := strings.CutPrefix(address, "file://"); ok {
 		if path, err := url.PathUnescape(path); err == nil {
@@ -124,7 +125,7 @@ func filePath(address string) string {
 	return plainPath(address)
 }
 
-// plainPath is a name that is a file's path.
+// plainPath returns a name that is a file's path.
 func plainPath(name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name
@@ -132,8 +133,8 @@ func plainPath(name string) string {
 	return ""
 }
 
-// nodeBreakpoint counts and logs in the condition, which V8 evaluates without stopping: a step over a line with
-// such a breakpoint goes on.
+// nodeBreakpoint counts and logs in the condition, which V8 evaluates without a stop, so that a step over a line with
+// such a breakpoint is not interrupted.
 func nodeBreakpoint(p *point, url string, at position) map[string]any {
 	var parts []string
 	if p.Condition != "" {
@@ -151,7 +152,7 @@ func nodeBreakpoint(p *point, url string, at position) map[string]any {
 	}
 }
 
-// bunBreakpoint leaves counting and going on to WebKit.
+// bunBreakpoint uses WebKit's own count and automatic continuation.
 func bunBreakpoint(p *point, url string, at position) map[string]any {
 	options := map[string]any{"condition": p.Condition, "ignoreCount": max(0, p.hits-1)}
 	if p.LogMessage != "" {
@@ -161,7 +162,8 @@ func bunBreakpoint(p *point, url string, at position) map[string]any {
 	return map[string]any{"url": url, "lineNumber": at.line, "columnNumber": at.column, "options": options}
 }
 
-// printing is the expression that prints a log message: {expressions} are evaluated, one that fails is its error.
+// printing returns the expression that prints a log message. {expressions} are evaluated; the value of one that fails
+// is its error.
 func printing(text string) string {
 	var parts []string
 	for text != "" {
@@ -178,8 +180,8 @@ func printing(text string) string {
 	return "console.log(" + strings.Join(parts, " + ") + ")"
 }
 
-// quoted is a text as a literal of the language.
+// quoted returns a text as a literal of the language.
 func quoted(text string) string {
-	literal, _ := json.Marshal(text) // a string has a JSON form
+	literal, _ := json.Marshal(text) // a string can be encoded as JSON
 	return string(literal)
 }

@@ -10,11 +10,11 @@ import (
 	"net/url"
 )
 
-// listBytes bounds the list of programs.
+// listBytes is the maximum size of the list of programs.
 const listBytes = 256 << 10
 
-// Discover asks a runtime over conn, which it closes, for the path of its inspector. The end of ctx is the
-// caller's to turn into the end of conn.
+// Discover requests the path of a runtime's inspector over conn, and closes conn. The caller must close conn when ctx
+// ends.
 func (d *Dialect) Discover(ctx context.Context, conn io.ReadWriteCloser) (string, error) {
 	defer conn.Close()
 	if d.path != "" {

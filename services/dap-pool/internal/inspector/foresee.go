@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// The bounds of a look for source maps.
+// The limits of a search for source maps.
 const (
-	maxLooked    = 20_000   // files and folders
-	maxLookBytes = 64 << 20 // of source maps
+	maxLooked    = 20_000   // the number of files and folders
+	maxLookBytes = 64 << 20 // the size of the source maps
 )
 
-// codeExtensions are those of files that a runtime runs as they are.
+// codeExtensions are the extensions of files that a runtime runs without translation.
 var codeExtensions = []string{".js", ".mjs", ".cjs"}
 
-// foresee looks for scripts in the project that were made from a file, by their source maps. The runtime loads
-// most scripts without a stop before they run; a breakpoint in the source of such a script has to be there
-// already. b.changing is held.
+// foresee searches the project for scripts made from a file, by their source maps. The runtime loads most scripts
+// without a stop before they run, so a breakpoint in the source of such a script has to be set before. b.changing is
+// held.
 func (b *bridge) foresee(path string) {
 	if b.dialect.translates || slices.Contains(codeExtensions, filepath.Ext(path)) || b.looked[path] {
 		return
@@ -37,7 +37,7 @@ func (b *bridge) foresee(path string) {
 		}
 		switch {
 		case err != nil:
-			return nil // an unreadable folder is an empty one
+			return nil // an unreadable folder counts as empty
 		case entry.IsDir() && name != "." && (entry.Name() == "node_modules" || strings.HasPrefix(entry.Name(), ".")):
 			return fs.SkipDir
 		case !entry.Type().IsRegular() || !strings.HasSuffix(name, "js.map"):
@@ -53,7 +53,7 @@ func (b *bridge) foresee(path string) {
 	})
 }
 
-// expect adds a script that is foreseen if it was made from a file.
+// expect adds a script that will be loaded, if it was made from a file.
 func (b *bridge) expect(code, path string, content []byte) {
 	m, err := parseMap(content)
 	if err != nil {

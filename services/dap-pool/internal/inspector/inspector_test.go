@@ -21,10 +21,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runtime is a fake inspector: it answers those requests that it has a line for with that, others with no result.
+// runtime is a fake inspector. It answers a request with the line in answers, or with an empty result if there is none.
 type runtime struct {
 	t       *testing.T
-	answers map[string]string // by method; %d is the id
+	answers map[string]string // the answers by method; %d is the id of the request
 
 	mu   sync.Mutex // guards ws
 	ws   *websocket.Conn
@@ -34,7 +34,7 @@ type runtime struct {
 func (r *runtime) say(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.ws.WriteMessage(websocket.TextMessage, []byte(text)) // the debugger may have left
+	_ = r.ws.WriteMessage(websocket.TextMessage, []byte(text)) // it fails if the debugger has left
 }
 
 func (r *runtime) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -75,12 +75,12 @@ func (r *runtime) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// stopped is a program that is stopped in one frame.
+// stopped is the event of a program that is stopped in one frame.
 const stopped = `{"method":"Debugger.paused","params":{"reason":"other","callFrames":[{"callFrameId":"f",` +
 	`"functionName":"main","location":{"scriptId":"1","lineNumber":2,"columnNumber":0},` +
 	`"scopeChain":[{"type":"local","object":{"type":"object","objectId":"o"}}],"this":{"type":"undefined"}}]}}`
 
-// debug connects a debugger to a fake runtime and begins; events are the names of what it tells.
+// debug connects a debugger to a fake runtime and starts; events receives the names of its events.
 func debug(t *testing.T, r *runtime) (client *dap.Client, events chan string) {
 	t.Helper()
 	server := httptest.NewServer(r)
@@ -106,7 +106,7 @@ func debug(t *testing.T, r *runtime) (client *dap.Client, events chan string) {
 	return client, events
 }
 
-// ask makes a request that works.
+// ask sends a request that must succeed.
 func ask(t *testing.T, client *dap.Client, command string, arguments any) json.RawMessage {
 	t.Helper()
 	var body json.RawMessage
@@ -126,8 +126,8 @@ func await(t *testing.T, events chan string, name string) {
 	}
 }
 
-// An answer that is longer than any may be fails its request and leaves the session as it is, wherever the
-// runtime writes the number of the request.
+// An answer above the size limit makes its request fail and leaves the session as it is, wherever the runtime writes
+// the number of the request.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3<<20)
@@ -150,7 +150,7 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// The debugger survives all words of a runtime that are not of the protocol.
+// The debugger survives all messages of a runtime that do not follow the protocol.
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	r := &runtime{t: t, answers: map[string]string{
@@ -188,7 +188,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// A runtime that leaves amid a request ends the session; a request that waits is told.
+// If a runtime leaves during a request, the session ends and the waiting request fails.
 func TestRuntimeLeaves(t *testing.T) {
 	t.Parallel()
 	r := &runtime{t: t, answers: map[string]string{"Debugger.evaluateOnCallFrame": "close"}}
@@ -201,7 +201,7 @@ func TestRuntimeLeaves(t *testing.T) {
 	await(t, events, "terminated")
 }
 
-// A server without an inspector is refused, and the connection closed.
+// A server without an inspector is refused, and the connection is closed.
 func TestNoInspector(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()

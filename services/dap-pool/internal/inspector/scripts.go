@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// maxScripts bounds the scripts that are known; those that come after are not.
+// maxScripts is the maximum number of known scripts; later ones are ignored.
 const maxScripts = 50_000
 
 // script is a piece of code that the runtime has loaded.
@@ -20,17 +20,17 @@ type script struct {
 	id, url string
 	path    string // "" for a script without a file
 	smap    *sourceMap
-	sources []string // the files that it was made from, "" for a bundler's own
+	sources []string // the files from which it was made, "" for a file of the bundler
 }
 
-// parsed is the runtime's word on a script.
+// parsed is the runtime's event about a script.
 type parsed struct {
 	ScriptID     string `json:"scriptId"`
 	URL          string `json:"url"`
 	SourceMapURL string `json:"sourceMapURL"`
 }
 
-// load adds a script with its source map and returns it, nil for one that has no name.
+// load adds a script with its source map and returns it, nil for a script without a name.
 func (b *bridge) load(p parsed) *script {
 	if p.URL == "" {
 		return nil
@@ -51,10 +51,10 @@ func (b *bridge) load(p parsed) *script {
 	return s
 }
 
-// sourcesOf returns the files that a script was made from.
+// sourcesOf returns the files from which a script was made.
 func (b *bridge) sourcesOf(s *script, m *sourceMap, folder string) []string {
 	if b.dialect.translates && len(m.sources) == 1 {
-		return []string{s.path} // the map names the file otherwise
+		return []string{s.path} // the map has another name for the file
 	}
 	var files []string
 	for _, name := range m.sources {
@@ -65,7 +65,7 @@ func (b *bridge) sourcesOf(s *script, m *sourceMap, folder string) []string {
 		case strings.HasPrefix(name, "file://"):
 			name = strings.TrimPrefix(name, "file://")
 		case strings.Contains(name, "://"):
-			files = append(files, "") // a bundler's own
+			files = append(files, "") // a file of the bundler
 			continue
 		case name != "" && !filepath.IsAbs(name):
 			name = filepath.Join(folder, name)
@@ -78,8 +78,8 @@ func (b *bridge) sourcesOf(s *script, m *sourceMap, folder string) []string {
 	return files
 }
 
-// readMap reads the source map of a script, which is in its address or in a file of the project, and returns it
-// with the folder that its names are relative to.
+// readMap reads the source map of a script, which is in the address itself or in a file of the project. It returns the
+// map with the folder of its relative names.
 func (b *bridge) readMap(script, address string) (*sourceMap, string) {
 	folder := filepath.Dir(script)
 	if data, ok := strings.CutPrefix(address, "data:"); ok {
@@ -97,7 +97,7 @@ func (b *bridge) readMap(script, address string) (*sourceMap, string) {
 		if err != nil {
 			return nil, ""
 		}
-		m, _ := parseMap(content) // a script with a wrong map is one without
+		m, _ := parseMap(content) // a script with an invalid map counts as a script without a map
 		return m, folder
 	}
 	name := strings.TrimPrefix(address, "file://")
@@ -126,7 +126,7 @@ func readBelow(folder, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is not waited for
+	f, err := root.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the open does not wait for the writer of a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -141,14 +141,14 @@ func readBelow(folder, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, mapBytes+1))
 }
 
-// place is a line of a file that people know.
+// place is a line of a source file.
 type place struct {
 	path         string
 	line, column int // from 1
 	exact        bool
 }
 
-// written returns the place that a location was made from. b.mu is held.
+// written returns the source position of a location. b.mu is held.
 func (b *bridge) written(at location) place {
 	s := b.scripts[at.ScriptID]
 	if s == nil {
@@ -163,7 +163,7 @@ func (b *bridge) written(at location) place {
 	return place{s.path, at.LineNumber + 1, at.ColumnNumber + 1, true}
 }
 
-// original returns the place that a position in a script was made from.
+// original returns the source position of a position in a script.
 func (s *script) original(at position) (to place, exact, ok bool) {
 	i, pos, exact, ok := s.smap.original(at)
 	if !ok || s.sources[i] == "" {
@@ -172,14 +172,13 @@ func (s *script) original(at position) (to place, exact, ok bool) {
 	return place{path: s.sources[i], line: pos.line + 1, column: pos.column + 1}, exact, true
 }
 
-// target is a place in the code that runs.
+// target is a position in the running code.
 type target struct {
 	url string
 	at  position
 }
 
-// targets returns the places that a line of a file, from 1, was made into, as far as they are known. b.mu is
-// held.
+// targets returns the known positions in the running code for a line of a file, from 1. b.mu is held.
 func (b *bridge) targets(path string, line int) []target {
 	var list []target
 	seen := map[string]bool{}
@@ -201,7 +200,7 @@ func (b *bridge) targets(path string, line int) []target {
 	return list
 }
 
-// known are the scripts that are loaded, and those that are foreseen and are not. b.mu is held.
+// known returns the loaded scripts and those that are expected to be loaded. b.mu is held.
 func (b *bridge) known() iter.Seq2[int, *script] {
 	return func(yield func(int, *script) bool) {
 		n := 0
@@ -220,7 +219,7 @@ func (b *bridge) known() iter.Seq2[int, *script] {
 	}
 }
 
-// knows reports whether a script of a path is loaded. b.mu is held.
+// knows reports whether a script with a path is loaded. b.mu is held.
 func (b *bridge) knows(path string) bool {
 	for _, s := range b.scripts {
 		if s.path == path {

@@ -16,7 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// queueBytes bounds the events that are not handled yet.
+// queueBytes is the maximum size of events that are not handled yet.
 const queueBytes = 64 << 20
 
 var (
@@ -24,7 +24,7 @@ var (
 	errLong = errors.New("the runtime's answer is too long")
 )
 
-// callError is a refusal of the inspector.
+// callError is an error with which the inspector answers a request.
 type callError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -48,7 +48,7 @@ type socket struct {
 	most int
 	done chan struct{} // closed at the end of reading
 
-	writing sync.Mutex // held while a message is written
+	writing sync.Mutex // held during the write of a message
 
 	mu      sync.Mutex // guards the fields below
 	last    int
@@ -56,10 +56,10 @@ type socket struct {
 	events  []message
 	queued  int
 
-	more chan struct{} // holds a token while events has grown
+	more chan struct{} // holds a token when events has grown
 }
 
-// stream is a byte stream as a connection: its end is the only bound in time.
+// stream makes a byte stream a net.Conn without deadlines.
 type stream struct{ io.ReadWriteCloser }
 
 func (stream) LocalAddr() net.Addr              { return &net.TCPAddr{} }
@@ -68,14 +68,14 @@ func (stream) SetDeadline(time.Time) error      { return nil }
 func (stream) SetReadDeadline(time.Time) error  { return nil }
 func (stream) SetWriteDeadline(time.Time) error { return nil }
 
-// dial performs the WebSocket's handshake over conn, which it closes if it fails.
+// dial performs the WebSocket's handshake over conn. It closes conn if it fails.
 func dial(ctx context.Context, conn io.ReadWriteCloser, path string, opts Options) (*socket, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	dialer := &websocket.Dialer{
 		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return stream{conn}, nil },
 	}
-	// The host is an address: runtimes refuse names, which a page in a browser could use.
+	// The host is an address, because runtimes refuse names, which a page in a browser could use.
 	ws, answer, err := dialer.DialContext(ctx, "ws://127.0.0.1"+path, opts.Dialect.header.Clone())
 	if answer != nil && answer.Body != nil {
 		_ = answer.Body.Close()
@@ -92,8 +92,8 @@ func dial(ctx context.Context, conn io.ReadWriteCloser, path string, opts Option
 
 func (s *socket) close() { _ = s.ws.Close() }
 
-// call makes a request and reads its result, unless that is nil. It fails with a [callError], with errGone and
-// with errLong.
+// call sends a request and decodes its result, unless result is nil. It fails with a [callError], with errGone and with
+// errLong.
 func (s *socket) call(ctx context.Context, method string, params, result any) error {
 	s.mu.Lock()
 	s.last++
@@ -121,7 +121,7 @@ func (s *socket) call(ctx context.Context, method string, params, result any) er
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.done:
-		select { // it may have been the last message
+		select { // the answer may have been the last message
 		case m = <-answer:
 		default:
 			return errGone
@@ -141,7 +141,7 @@ func (s *socket) call(ctx context.Context, method string, params, result any) er
 	return nil
 }
 
-// read hands answers to their requests and queues events, until the connection ends.
+// read passes answers to their requests and queues events, until the connection ends.
 func (s *socket) read() {
 	defer close(s.done)
 	for {
@@ -165,7 +165,7 @@ func (s *socket) read() {
 	}
 }
 
-// take hands on a message. It reports whether there is room for it.
+// take passes on a message. It reports false if there is no room for it.
 func (s *socket) take(m message, size int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *socket) take(m message, size int) bool {
 	return true
 }
 
-// next returns the events that came, in their order; false at the end of the connection.
+// next returns the received events in their order, and false at the end of the connection.
 func (s *socket) next() ([]message, bool) {
 	over := false
 	for {
@@ -211,7 +211,7 @@ var (
 	idBehind = regexp.MustCompile(`"id":(\d+)\}$`)
 )
 
-// idOf reads the rest of a message that is too long and returns the request that it answers, 0 for an event.
+// idOf reads the rest of a message that is too long and returns the id of the request that it answers, 0 for an event.
 func idOf(head []byte, rest io.Reader) int {
 	tail := bytes.Clone(head[len(head)-min(len(head), idBytes):])
 	piece := make([]byte, 64<<10)
@@ -230,9 +230,9 @@ func idOf(head []byte, rest io.Reader) int {
 	if found == nil {
 		return 0
 	}
-	id, _ := strconv.Atoi(string(found[1])) // too large a number is no request's
+	id, _ := strconv.Atoi(string(found[1])) // a number that is too large belongs to no request
 	return id
 }
 
-// idBytes is how much of a message's end is looked at.
+// idBytes is the number of bytes at the end of a message that are examined.
 const idBytes = 64

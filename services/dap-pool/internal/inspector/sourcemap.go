@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// position is a place in a text; both count from 0.
+// position is a position in a text; line and column count from 0.
 type position struct{ line, column int }
 
 func (p position) compare(o position) int {
 	return cmp.Or(cmp.Compare(p.line, o.line), cmp.Compare(p.column, o.column))
 }
 
-// mapping leads from a place in the code that runs to one in its source.
+// mapping relates a position in the running code to one in its source.
 type mapping struct {
 	from   position
-	source int // -1 for code of the compiler's own
+	source int // -1 for code that the compiler added
 	to     position
 }
 
-// sourceMap is a source map, revision 3. Its own decoder is here because libraries know only the way from the
-// code to the source; breakpoints need the way back.
+// sourceMap is a source map, revision 3. It has its own decoder because libraries only convert from the code to the
+// source, and breakpoints need the other direction.
 type sourceMap struct {
 	sources  []string
-	mappings []mapping // in the order of from
+	mappings []mapping // sorted by from
 }
 
-// mapBytes bounds a source map, mappings its entries.
+// mapBytes is the maximum size of a source map, mappings the maximum number of its entries.
 const (
 	mapBytes    = 32 << 20
 	maxMappings = 4 << 20
@@ -37,7 +37,7 @@ const (
 
 var errMap = errors.New("the source map cannot be read")
 
-// parseMap reads a source map, which may consist of others.
+// parseMap reads a source map, which may consist of several maps.
 func parseMap(data []byte) (*sourceMap, error) { return parseSections(data, true) }
 
 func parseSections(data []byte, whole bool) (*sourceMap, error) {
@@ -93,7 +93,7 @@ func parseSections(data []byte, whole bool) (*sourceMap, error) {
 	return m, nil
 }
 
-// decode reads the mappings: lines apart by semicolons, entries by commas, numbers relative to the entry before.
+// decode reads the mappings: lines separated by semicolons, entries by commas, numbers relative to the previous entry.
 func (m *sourceMap) decode(text string) error {
 	var at mapping
 	for line := range strings.SplitSeq(text, ";") {
@@ -128,7 +128,8 @@ func (m *sourceMap) decode(text string) error {
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// variableLength reads the 1, 4 or 5 numbers of an entry: five bits a digit, the lowest first, the sign last.
+// variableLength reads the 1, 4 or 5 numbers of an entry: five bits per digit, the lowest digit first, the sign in the
+// last bit.
 func variableLength(entry string) ([]int, bool) {
 	numbers := make([]int, 0, 5)
 	value, shift := 0, 0
@@ -155,8 +156,8 @@ func variableLength(entry string) ([]int, bool) {
 	return numbers, shift == 0 && (len(numbers) == 1 || len(numbers) == 4 || len(numbers) == 5)
 }
 
-// original returns the place in the source for one in the code. It is exact if the place is mapped; else it is
-// the nearest that follows.
+// original returns the source position of a position in the code. It is exact if the position is mapped; otherwise the
+// next mapped position is used.
 func (m *sourceMap) original(at position) (source int, to position, exact, ok bool) {
 	i, found := slices.BinarySearchFunc(m.mappings, at, func(x mapping, p position) int { return x.from.compare(p) })
 	if !found {
@@ -174,8 +175,8 @@ func (m *sourceMap) original(at position) (source int, to position, exact, ok bo
 	return 0, position{}, false, false
 }
 
-// generated returns the first place in the code that was made from a line of a source, or from the next line
-// that has code.
+// generated returns the first position in the code that was made from a line of a source, or from the next line with
+// code.
 func (m *sourceMap) generated(source, line int) (position, bool) {
 	var best mapping
 	found := false

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// compiled is the map that the TypeScript compiler writes for a file of eleven lines.
+// compiled is the map of the TypeScript compiler for a file of eleven lines.
 const compiled = `{"version":3,"file":"total.js","sourceRoot":"","sources":["../src/total.ts"],"names":[],"mappings":` +
 	`";;AAIA,sBAMC;AAND,SAAgB,KAAK,CAAC,KAAa;IAClC,IAAI,GAAG,GAAG,CAAC,CAAA;IACX,KAAK,MAAM,IAAI,IAAI,KAAK,EAAE,CAAC;` +
 	`QAC1B,GAAG,IAAI,IAAI,CAAC,KAAK,CAAA;IAClB,CAAC;IACD,OAAO,GAAG,CAAA;AACX,CAAC"}`
 
-// A source map leads both ways: from a place to its source, and from a line to the first place that was made
-// from it, or from the next line that has code.
+// A source map converts both ways: from a position to its source, and from a line to the first position made from it,
+// or from the next line with code.
 func TestSourceMap(t *testing.T) {
 	t.Parallel()
 	m, err := parseMap([]byte(compiled))
@@ -40,7 +40,7 @@ func TestSourceMap(t *testing.T) {
 	}
 }
 
-// A map of sections is the sum of its parts.
+// A map with sections consists of the mappings of its sections.
 func TestSourceMapSections(t *testing.T) {
 	t.Parallel()
 	part := `{"version":3,"sources":["a.ts"],"mappings":"AAAA"}`
@@ -57,7 +57,7 @@ func TestSourceMapSections(t *testing.T) {
 	}
 }
 
-// A map that lies is refused as a whole.
+// An inconsistent map is refused completely.
 func TestSourceMapLies(t *testing.T) {
 	t.Parallel()
 	whole := func(mappings string) string {

@@ -8,7 +8,7 @@ import (
 	godap "github.com/google/go-dap"
 )
 
-// location is a place in a script.
+// location is a position in a script.
 type location struct {
 	ScriptID     string `json:"scriptId"`
 	LineNumber   int    `json:"lineNumber"`
@@ -17,7 +17,7 @@ type location struct {
 
 func (l location) position() position { return position{l.LineNumber, l.ColumnNumber} }
 
-// paused is the runtime's word on a stop.
+// paused is the runtime's event about a stop.
 type paused struct {
 	CallFrames []struct {
 		CallFrameID  string   `json:"callFrameId"`
@@ -44,7 +44,7 @@ type scope struct {
 	Object remote `json:"object"`
 }
 
-// reasons are those of a stop, of which there may be several.
+// reasons returns the reasons of a stop, of which there may be several.
 func (p *paused) reasons() []string {
 	list := []string{p.Reason}
 	for _, r := range p.Data.Reasons {
@@ -58,7 +58,7 @@ const (
 	scriptReason = "instrumentation"
 )
 
-// stop takes note of a stop and tells the debugger about it. Stops that are the bridge's own are passed over.
+// stop handles a stop and reports it to the debugger. It continues the program after a stop that only the bridge needs.
 func (b *bridge) stop(p *paused) {
 	b.mu.Lock()
 	reason, text := b.reason(p)
@@ -68,13 +68,13 @@ func (b *bridge) stop(p *paused) {
 		method = "Debugger.resume"
 	case (reason == "step" || reason == "pause") && b.skipped < maxSkips && b.internal(p):
 		b.skipped++
-		method = "Debugger.stepOut" // to the code of the program's that called, or is called next
+		method = "Debugger.stepOut" // to the code of the program that called this code, or is called next
 		if reason == "step" && !b.called(p) {
-			method, b.resumed = "Debugger.resume", "" // the step was the last of its function
+			method, b.resumed = "Debugger.resume", "" // the step was the last one of its function
 		}
 		reason = ""
 	case reason == "step" && b.skipped < maxSkips && !b.shown(p):
-		b.skipped++ // between two lines that people know
+		b.skipped++ // between two lines of the source
 		reason = ""
 	default:
 		b.paused, b.handles, b.pausing, b.resumed = p, nil, false, ""
@@ -91,7 +91,7 @@ func (b *bridge) stop(p *paused) {
 	}
 	b.mu.Unlock()
 	if reason == "" {
-		_ = b.call(method, nil, nil) // a runtime that has ended is found by its reader
+		_ = b.call(method, nil, nil) // the reader detects a runtime that has ended
 		return
 	}
 	b.event("stopped", map[string]any{
@@ -99,15 +99,15 @@ func (b *bridge) stop(p *paused) {
 	})
 }
 
-// maxSkips bounds the steps that follow one step by themselves.
+// maxSkips is the maximum number of steps that the bridge adds to one step.
 const maxSkips = 100
 
-// shown reports whether a stop is at a place that people know. b.mu is held.
+// shown reports whether a stop has a position in a source file. b.mu is held.
 func (b *bridge) shown(p *paused) bool {
 	return len(p.CallFrames) == 0 || b.written(p.CallFrames[0].Location).exact
 }
 
-// internal reports whether a stop is in code of the runtime's own. b.mu is held.
+// internal reports whether a stop is in code of the runtime itself. b.mu is held.
 func (b *bridge) internal(p *paused) bool {
 	return len(p.CallFrames) > 0 && b.own(p.CallFrames[0].Location)
 }
@@ -122,13 +122,13 @@ func (b *bridge) called(p *paused) bool {
 	return false
 }
 
-// own reports whether a location is in code of the runtime's own. b.mu is held.
+// own reports whether a location is in code of the runtime itself. b.mu is held.
 func (b *bridge) own(at location) bool {
 	s := b.scripts[at.ScriptID]
 	return s != nil && strings.HasPrefix(s.url, "node:")
 }
 
-// reason returns why the program stops, "" for a stop that is over at once. b.mu is held.
+// reason returns the reason of a stop, "" for a stop after which the program continues at once. b.mu is held.
 func (b *bridge) reason(p *paused) (reason, text string) {
 	all := p.reasons()
 	own := !slices.ContainsFunc(all, func(r string) bool { return r != scriptReason && r != "ambiguous" })
@@ -161,7 +161,7 @@ func (b *bridge) reason(p *paused) (reason, text string) {
 	return "breakpoint", "a debugger statement" // or a cause that the runtime does not name
 }
 
-// stackTrace lists the frames. Those of the runtime itself are left out.
+// stackTrace lists the frames, without those of the runtime itself.
 func (b *bridge) stackTrace(arguments json.RawMessage) (any, error) {
 	var a godap.StackTraceArguments
 	if err := json.Unmarshal(arguments, &a); err != nil {
@@ -229,14 +229,14 @@ func (b *bridge) scopes(arguments json.RawMessage) (any, error) {
 	return godap.ScopesResponseBody{Scopes: list}, nil
 }
 
-// ownScopes returns how many scopes of a chain are a function's own: blocks, and the function itself.
+// ownScopes returns the number of scopes of a chain that belong to the function: its blocks and the function itself.
 func ownScopes(chain []scope, function string) int {
 	named := 0
 	for i, s := range chain {
 		switch s.Type {
 		case "local", "module":
 			return i + 1
-		case "closure", "functionName": // WebKit has no other word for the function itself
+		case "closure", "functionName": // WebKit has no other name for the scope of the function itself
 			if s.Name != function || function == "" {
 				return max(named, 1)
 			}

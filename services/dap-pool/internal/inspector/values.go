@@ -12,7 +12,7 @@ import (
 	godap "github.com/google/go-dap"
 )
 
-// remote is a value as the runtime describes it.
+// remote is a value in the runtime's form.
 type remote struct {
 	Type                string          `json:"type"`
 	Subtype             string          `json:"subtype"`
@@ -25,7 +25,7 @@ type remote struct {
 	Preview             *preview        `json:"preview"`
 }
 
-// preview is a look into an object.
+// preview has the first properties of an object.
 type preview struct {
 	Overflow   bool       `json:"overflow"`
 	Properties []property `json:"properties"`
@@ -35,7 +35,7 @@ type preview struct {
 	} `json:"entries"`
 }
 
-// property is one of a preview, brief an entry of a map or set in it.
+// property is a property of a preview, brief an entry of a map or set in it.
 type property struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`
@@ -53,10 +53,10 @@ type handle struct {
 	scope  bool
 	this   *remote
 	list   bool // an array
-	proxy  bool // looking at it with code of the language would run code of the program
+	proxy  bool // reading it with code of the language would run code of the program
 }
 
-// maxHandles bounds the references of one stop.
+// maxHandles is the maximum number of references of one stop.
 const maxHandles = 1 << 18
 
 // refer returns a reference to variables. b.mu is held.
@@ -68,7 +68,7 @@ func (b *bridge) refer(h handle) int {
 	return len(b.handles)
 }
 
-// text is a value as people read it.
+// text returns a value in the form for people.
 func (r *remote) text() string {
 	switch {
 	case r.Type == "undefined":
@@ -87,7 +87,7 @@ func (r *remote) text() string {
 	}
 	name := cmp.Or(r.Description, r.ClassName)
 	if r.list() && r.Size != nil {
-		name += "(" + strconv.Itoa(r.length()) + ")" // as Node writes it
+		name += "(" + strconv.Itoa(r.length()) + ")" // in the notation of Node
 	}
 	return r.Preview.text(name, r.list())
 }
@@ -122,7 +122,7 @@ func (p *preview) text(name string, list bool) string {
 	return name + " {" + strings.Join(parts, ", ") + "}"
 }
 
-// shown is a value of a preview.
+// shown returns a value of a preview.
 func shown(kind, value string) string {
 	switch {
 	case kind == "string":
@@ -133,7 +133,7 @@ func shown(kind, value string) string {
 	return value
 }
 
-// kind is the type of a value.
+// kind returns the type of a value.
 func (r *remote) kind() string {
 	if r.Type == "object" && r.Subtype == "null" {
 		return "null"
@@ -144,7 +144,7 @@ func (r *remote) kind() string {
 	return r.Type
 }
 
-// variable is a value as the debugger sees it. b.mu is held.
+// variable returns a value in the form for the debugger. b.mu is held.
 func (b *bridge) variable(name string, r *remote) godap.Variable {
 	v := godap.Variable{Name: name, Value: r.text(), Type: r.kind()}
 	if r.Type == "object" || r.Type == "function" {
@@ -158,13 +158,13 @@ func (b *bridge) variable(name string, r *remote) godap.Variable {
 
 var lengthIn = regexp.MustCompile(`\((\d+)\)$`)
 
-// length is how many elements a list has, as far as the runtime says so.
+// length returns the number of elements of a list, 0 if the runtime does not return it.
 func (r *remote) length() int {
 	if r.Size != nil {
 		return max(0, *r.Size)
 	}
 	if m := lengthIn.FindStringSubmatch(r.Description); m != nil {
-		n, _ := strconv.Atoi(m[1]) // too large a number counts as 0
+		n, _ := strconv.Atoi(m[1]) // a number that is too large counts as 0
 		return n
 	}
 	return 0
@@ -179,7 +179,7 @@ type descriptor struct {
 	Sym   json.RawMessage `json:"symbol"`
 }
 
-// descriptors are the properties of an object: Node and bun name the list differently.
+// descriptors are the properties of an object. Node and bun have different names for the list.
 type descriptors struct {
 	Result     []descriptor `json:"result"`
 	Properties []descriptor `json:"properties"`
@@ -188,10 +188,10 @@ type descriptors struct {
 
 var errStale = errors.New("the program has moved on; the reference is of an earlier stop")
 
-// maxElements is how many elements of a list are asked for where the debugger does not say.
+// maxElements is the number of elements of a list that are requested by default.
 const maxElements = 1000
 
-// pieceOf is the function that returns a part of a list, or of the properties of an object that has very many.
+// pieceOf is a function that returns a part of a list, or of the properties of an object with very many properties.
 const pieceOf = `function (first, count) {
 	const piece = {}, list = Array.isArray(this) || ArrayBuffer.isView(this);
 	const names = list ? null : Object.keys(this);
@@ -251,7 +251,7 @@ func (b *bridge) variables(arguments json.RawMessage) (any, error) {
 	return godap.VariablesResponseBody{Variables: b.listed(h, found)}, nil
 }
 
-// listed turns the properties of an object into variables. b.mu is held.
+// listed converts the properties of an object to variables. b.mu is held.
 func (b *bridge) listed(h handle, found descriptors) []godap.Variable {
 	list := []godap.Variable{}
 	for _, d := range append(found.Result, found.Properties...) {
@@ -304,8 +304,8 @@ func (e *exception) text() string {
 	return line
 }
 
-// evaluate evaluates an expression in a frame. One that is only to be watched leaves the program as it is, where the
-// runtime can see to that.
+// evaluate evaluates an expression in a frame. In the context watch the expression cannot change the program, if the
+// runtime can guarantee this.
 func (b *bridge) evaluate(arguments json.RawMessage) (any, error) {
 	var a struct {
 		Expression string `json:"expression"`
@@ -360,7 +360,7 @@ func (b *bridge) evaluate(arguments json.RawMessage) (any, error) {
 	}, nil
 }
 
-// print hands on the output of a program that was attached to.
+// print passes on the output of an attached program.
 func (b *bridge) print(params json.RawMessage) {
 	var p struct {
 		Type    string   `json:"type"`
@@ -378,7 +378,7 @@ func (b *bridge) print(params json.RawMessage) {
 	for _, r := range append(p.Args, p.Message.Parameters...) {
 		text := r.text()
 		if r.Type == "string" {
-			_ = json.Unmarshal(r.Value, &text) // a string that cannot be read is shown as it came
+			_ = json.Unmarshal(r.Value, &text) // a string that cannot be decoded is shown unchanged
 		}
 		parts = append(parts, text)
 	}
