@@ -6,7 +6,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Module is the pool of debug sessions as a process may run it.
+// Module is the pool of debug sessions as a part of a process.
 var Module = host.Module{
 	Name: "dap-pool", Defaults: DefaultConfig(),
 	Needs: []string{"sandbox-supervisor"}, Direct: true, New: newModule,

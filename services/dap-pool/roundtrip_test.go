@@ -13,16 +13,16 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// program is debugged by its runtime: a sum over a loop, with a call, a structure, output and an exit code.
+// program is a program for one runtime: a sum over a loop, with a call, a structure, output and an exit code.
 type program struct {
 	runtime, file, source string
-	// add, sum and end are texts of lines: in the loop, in the function that it calls, and behind it.
+	// add, inner and end are texts of lines: in the loop, in the function that it calls, and after the loop.
 	add, inner, end string
-	// condition is true in the sixth pass, expression sums in it.
+	// condition is true at the sixth hit; expression is the sum there.
 	condition, expression string
-	// user is how its structure is expanded, name a part and its value; number is the type of whole numbers.
+	// user is the expanded name of its structure, name a part and its value. number is the type of integers.
 	user, part, name, number string
-	// out is the text of the line where a step out of the function leads.
+	// out is the text of the line after a step out of the function.
 	out  string
 	exit int32
 }
@@ -167,7 +167,7 @@ fn main() {
 var javascript = program{
 	runtime: "node", file: "main.js", add: "total = add", inner: "return a + b", end: "console.log",
 	condition: "i === 5", expression: "total + i", user: "user", part: "user.name", name: `"Ann"`, number: "number",
-	out:  "for (let i", // V8 goes on to the next statement
+	out:  "for (let i", // V8 continues to the next statement
 	exit: 3,
 	source: `class Person {
 	constructor(name, age) {
@@ -222,7 +222,7 @@ main()
 `,
 }
 
-// each runs a test uncaged and in a relaxed cage.
+// each runs a test without a cage and in a relaxed cage.
 func each(t *testing.T, test func(b *bench)) {
 	t.Parallel()
 	t.Run("uncaged", func(t *testing.T) { test(serve(t)) })
@@ -241,8 +241,8 @@ func TestGo(t *testing.T) {
 	})
 }
 
-// T-DBG-CFG-06, T-AVAIL-07: a Python program is debugged the same way, in a cage of the usual filter too: its
-// adapter traces no processes.
+// T-DBG-CFG-06, T-AVAIL-07: a Python program is debugged in the same way, also in a cage with the usual filter, because
+// its adapter traces no processes.
 func TestPython(t *testing.T) {
 	if err := exec.Command("/usr/bin/python3", "-c", "import debugpy").Run(); err != nil {
 		t.Fatal("debugpy is missing; scripts/setup.sh test installs it")
@@ -256,7 +256,7 @@ func TestPython(t *testing.T) {
 	t.Run("default", func(t *testing.T) { test(serve(t).caged("default")) })
 }
 
-// C, C++ and Rust programs are debugged the same way, with lldb-dap.
+// C, C++ and Rust programs are debugged in the same way, with lldb-dap.
 func TestLLDB(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -282,7 +282,7 @@ func TestLLDB(t *testing.T) {
 	}
 }
 
-// Of a Go program the machine code is seen, and an instruction is stopped at (T-DBG-EXT-01, -02, -09).
+// The machine code of a Go program can be read, and a breakpoint set at an instruction (T-DBG-EXT-01, -02, -09).
 func TestInstructions(t *testing.T) {
 	each(t, func(b *bench) {
 		b.write("go.mod", "module example.com/p\n\ngo 1.24\n")
@@ -307,8 +307,7 @@ func TestInstructions(t *testing.T) {
 	})
 }
 
-// T-DBG-VARS-01, T-DBG-EXT-08: variables of a Go package are read when they are asked for, and not among those of a
-// function.
+// T-DBG-VARS-01, T-DBG-EXT-08: variables of a Go package are read on request, and are not among those of a function.
 func TestGlobals(t *testing.T) {
 	t.Parallel()
 	b := serve(t)
@@ -337,8 +336,8 @@ func TestGlobals(t *testing.T) {
 	b.do(dappoolv1.Action_ACTION_DISCONNECT, nil)
 }
 
-// T-DBG-CFG-05, T-AVAIL-08: a JavaScript program is debugged over Node's own inspector, in a cage of the usual
-// filter too.
+// T-DBG-CFG-05, T-AVAIL-08: a JavaScript program is debugged over Node's own inspector, also in a cage with the usual
+// filter.
 func TestNode(t *testing.T) {
 	test := func(b *bench) {
 		path := b.write(javascript.file, javascript.source)
@@ -349,8 +348,8 @@ func TestNode(t *testing.T) {
 	t.Run("default", func(t *testing.T) { test(serve(t).caged("default")) })
 }
 
-// T-DBG-CFG-04, T-DBG-SEC-05: a TypeScript program is debugged over bun's own inspector, in a cage of the usual
-// filter too.
+// T-DBG-CFG-04, T-DBG-SEC-05: a TypeScript program is debugged over bun's own inspector, also in a cage with the usual
+// filter.
 func TestBun(t *testing.T) {
 	test := func(b *bench) {
 		path := b.write(typescript.file, typescript.source)
@@ -393,7 +392,7 @@ func (b *bench) roundTrip(p program, path string) {
 	b.do(dappoolv1.Action_ACTION_REMOVE_BREAKPOINT, func(r *dappoolv1.ActRequest) {
 		r.Path, r.Line = path, b.line(path, p.add)
 	})
-	// In the seventh pass now: two passes from here are the ninth.
+	// This is the seventh hit, so the second hit from here is the ninth.
 	b.at(path, p.inner, func(r *dappoolv1.ActRequest) { r.HitCount = 2 })
 	if state := b.do(dappoolv1.Action_ACTION_CONTINUE, nil).GetState(); state.GetStatus() != "stopped" {
 		t.Errorf("at the counted breakpoint: %v", state)
@@ -410,7 +409,7 @@ func (b *bench) roundTrip(p program, path string) {
 	b.at(path, p.end, func(r *dappoolv1.ActRequest) { r.LogMessage = "the total is {total}" })
 	res = b.do(dappoolv1.Action_ACTION_CONTINUE, nil)
 	printed := res.GetState().GetOutput().GetText()
-	if res.GetState().GetStoppedReason() == "exception" { // debugpy stops where a program exits with an error
+	if res.GetState().GetStoppedReason() == "exception" { // debugpy stops if a program exits with an error
 		res = b.do(dappoolv1.Action_ACTION_CONTINUE, nil)
 		printed += res.GetState().GetOutput().GetText()
 	}
@@ -419,7 +418,7 @@ func (b *bench) roundTrip(p program, path string) {
 		t.Errorf("it ends as %v", state)
 	}
 	const log = "the total is 45"
-	before, after, _ := strings.Cut(printed, log+"\n") // debugpy's may come amid a line of the program's
+	before, after, _ := strings.Cut(printed, log+"\n") // debugpy's output may interrupt a line of the program's output
 	for text, in := range map[string]string{log: printed, "Ann 45": before + after} {
 		if !strings.Contains(in, text) {
 			t.Errorf("no %q in the output %q", text, printed)
@@ -431,7 +430,7 @@ func (b *bench) roundTrip(p program, path string) {
 	if events := recorded(res.GetRecords()); !strings.Contains(events, "debug.session_ended disconnect") {
 		t.Errorf("records %q", events)
 	}
-	// T-FM-06: the end is told again; looking at the program fails.
+	// T-FM-06: the end is returned again; reading the program's state fails.
 	if again := b.do(dappoolv1.Action_ACTION_STEP_OVER, nil).GetState(); again.GetStatus() != "exited" {
 		t.Errorf("after the end: %v", again)
 	}
@@ -440,7 +439,7 @@ func (b *bench) roundTrip(p program, path string) {
 	}
 }
 
-// expands looks into a structure.
+// expands expands a structure.
 func (b *bench) expands(p program) {
 	b.t.Helper()
 	expanded := b.do(dappoolv1.Action_ACTION_VARIABLES, func(r *dappoolv1.ActRequest) { r.Expand = p.user }).GetVariables()
@@ -457,7 +456,7 @@ func (b *bench) expands(p program) {
 	}
 }
 
-// steps steps into the function, out of it, and over a line.
+// steps makes a step into the function, out of it, and over a line.
 func (b *bench) steps(p program, path string) {
 	b.t.Helper()
 	step := func(action dappoolv1.Action, text string) {
@@ -468,7 +467,7 @@ func (b *bench) steps(p program, path string) {
 			b.t.Errorf("%v leads to %v, want line %d", action, state, want)
 		}
 	}
-	for range 3 { // some adapters stop at the function's own line first
+	for range 3 { // some adapters first stop at the line of the function
 		state := b.do(dappoolv1.Action_ACTION_STEP_INTO, nil).GetState()
 		if state.GetLocation().GetLine() == b.line(path, p.inner) {
 			break

@@ -19,13 +19,13 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Deps are the service's collaborators.
+// Deps are the service's dependencies.
 type Deps struct {
 	Log     *slog.Logger
 	Sandbox sandboxsupervisorv1.SandboxServiceClient
 	// Adapters are the operator's debug adapters, by runtime.
 	Adapters map[string]config.DAPAdapter
-	// NoSandbox says that cages are switched off on this daemon.
+	// NoSandbox is true if cages are switched off in this daemon.
 	NoSandbox bool
 }
 
@@ -69,5 +69,5 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	dappoolv1.RegisterDAPPoolServiceServer(r, s.server)
 }
 
-// Run waits for the end of ctx, then ends all debug sessions, and returns when they are gone.
+// Run waits for the end of ctx, then ends all debug sessions, and returns when they have ended.
 func (s *Service) Run(ctx context.Context) error { return s.pool.Run(ctx) }

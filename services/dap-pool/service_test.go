@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bun is the folder of the bun that scripts/setup.sh test installs, without links.
+// bun is the folder of the bun that scripts/setup.sh test installs, with links resolved.
 var bun string
 
-// findBun puts bun ahead on PATH.
+// findBun puts the folder of bun first on PATH.
 func findBun() error {
 	installed, err := filepath.Glob("../../bin/servers/bun/node_modules/@oven/bun-*/bin")
 	if err != nil || len(installed) == 0 {
@@ -56,7 +56,7 @@ func findBun() error {
 	return os.Setenv("PATH", bun+":"+os.Getenv("PATH"))
 }
 
-// The service keeps the promises of every service.
+// The service follows the rules for every service.
 func TestLifecycle(t *testing.T) {
 	testkit.Lifecycle(t, dappool.Module, func() host.Options { return testkit.Options(t) })
 }
@@ -80,7 +80,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// bench is the service beside a sandbox supervisor, a project, and an agent.
+// bench is the service with a sandbox supervisor, a project, and an agent.
 type bench struct {
 	dappoolv1.DAPPoolServiceClient
 	sandbox sandboxsupervisorv1.SandboxServiceClient
@@ -153,7 +153,7 @@ func (b *bench) write(name, content string) string {
 	return path
 }
 
-// environment is that of an adapter; the caches of the uncaged one are this machine's.
+// environment returns the environment of an adapter. An uncaged adapter uses the caches of this machine.
 func (b *bench) environment(more map[string]string) map[string]string {
 	env := map[string]string{"PATH": os.Getenv("PATH"), "LANG": "C.UTF-8", "GOFLAGS": "-mod=mod", "GOPROXY": "off"}
 	if b.cage == nil {
@@ -163,7 +163,7 @@ func (b *bench) environment(more map[string]string) map[string]string {
 	return env
 }
 
-// start begins a debug session.
+// start starts a debug session.
 func (b *bench) start(runtime, program string, more func(*dappoolv1.StartRequest)) (*commonv1.DebugState, error) {
 	req := &dappoolv1.StartRequest{
 		Agent: b.agent, Root: b.root, Cage: b.cage, CageId: b.cageID, Env: b.environment(nil), Runtime: runtime,
@@ -176,7 +176,7 @@ func (b *bench) start(runtime, program string, more func(*dappoolv1.StartRequest
 	return res.GetState(), err
 }
 
-// must begins a debug session that stops at its entry.
+// must starts a debug session that stops at its entry.
 func (b *bench) must(runtime, program string, more func(*dappoolv1.StartRequest)) {
 	b.t.Helper()
 	state, err := b.start(runtime, program, more)
@@ -189,7 +189,7 @@ func (b *bench) must(runtime, program string, more func(*dappoolv1.StartRequest)
 	}
 }
 
-// act does an action.
+// act executes an action.
 func (b *bench) act(action dappoolv1.Action, more func(*dappoolv1.ActRequest)) (*dappoolv1.ActResponse, error) {
 	req := &dappoolv1.ActRequest{
 		Agent: b.agent, Action: action, TimeoutMs: 60_000, Scope: "local", Context: "watch", Count: 100,
@@ -200,7 +200,7 @@ func (b *bench) act(action dappoolv1.Action, more func(*dappoolv1.ActRequest)) (
 	return b.Act(b.t.Context(), req)
 }
 
-// do does an action that works.
+// do executes an action that must succeed.
 func (b *bench) do(action dappoolv1.Action, more func(*dappoolv1.ActRequest)) *dappoolv1.ActResponse {
 	b.t.Helper()
 	res, err := b.act(action, more)
@@ -210,7 +210,7 @@ func (b *bench) do(action dappoolv1.Action, more func(*dappoolv1.ActRequest)) *d
 	return res
 }
 
-// at sets a breakpoint at the line of a file that holds a text.
+// at sets a breakpoint at the line of a file with a text.
 func (b *bench) at(path, text string, more func(*dappoolv1.ActRequest)) *commonv1.DebugBreakpoint {
 	b.t.Helper()
 	return b.do(dappoolv1.Action_ACTION_SET_BREAKPOINT, func(r *dappoolv1.ActRequest) {
@@ -221,7 +221,7 @@ func (b *bench) at(path, text string, more func(*dappoolv1.ActRequest)) *commonv
 	}).GetBreakpoint()
 }
 
-// line is the line of a file that holds a text.
+// line returns the number of the line of a file with a text.
 func (b *bench) line(path, text string) int32 {
 	b.t.Helper()
 	data, err := os.ReadFile(path)
@@ -248,7 +248,7 @@ func (b *bench) value(name string) string {
 	return ""
 }
 
-// gone reports whether a process is no more.
+// gone reports whether a process has ended.
 func gone(pid int64) bool { return errors.Is(syscall.Kill(int(pid), 0), syscall.ESRCH) }
 
 // adapter returns the process id of the only adapter.
@@ -261,7 +261,7 @@ func (b *bench) adapter() int64 {
 	return list.GetSessions()[0].GetPid()
 }
 
-// recorded lists the events of records, with the reasons of ends.
+// recorded returns the events of records, with the reasons of ends.
 func recorded(records []*commonv1.AuditRecord) string {
 	var list []string
 	for _, r := range records {

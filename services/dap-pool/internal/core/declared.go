@@ -9,22 +9,22 @@ import (
 // Declared is a debug adapter that the operator or a project declares.
 type Declared struct {
 	Runtime string
-	// Command is the command line. Announces is the text that the adapter prints before the address it listens at,
-	// "" for one that speaks over its standard files.
+	// Command is the command line. Announces is the text that the adapter prints before the address it listens at, "" for
+	// an adapter that uses its standard files.
 	Command   []string
 	Announces string
-	// Type is the type that the adapter wants to be told, "" for the runtime's name.
+	// Type is the value of the argument type for the adapter, "" for the runtime's name.
 	Type string
-	// Traces says whether the adapter traces processes, nil for unknown.
+	// Traces is true if the adapter traces processes, nil if unknown.
 	Traces *bool
 	// Launch and Attach are further arguments of the requests.
 	Launch, Attach map[string]any
-	// By is the place of the declaration, as people call it.
+	// By is the path of the declaration, as people read it.
 	By string
 }
 
-// With returns a catalogue in which d is the adapter of its runtime. Where kaged knows the runtime's adapter, d
-// replaces its command line and keeps the knowledge of it.
+// With returns a catalogue in which d is the adapter of its runtime. If the runtime has a built-in adapter, d replaces
+// its command line and keeps its other properties.
 func (d Declared) With(list []*Adapter) []*Adapter {
 	a := Adapter{Arguments: d.arguments, Counts: ">= ", Traces: []Request{Launch, Attach}}
 	before := find(list, d.Runtime)
@@ -47,7 +47,7 @@ func (d Declared) With(list []*Adapter) []*Adapter {
 	return append([]*Adapter{&a}, list...)
 }
 
-// arguments are those that adapters agree on, and those that were declared.
+// arguments returns the arguments that most adapters use, and the declared ones.
 func (d Declared) arguments(s *Start) map[string]any {
 	arguments := map[string]any{
 		"name": "kaged", "type": cmp.Or(d.Type, d.Runtime), "request": string(s.Request), "cwd": s.Dir,
@@ -64,7 +64,7 @@ func (d Declared) arguments(s *Start) map[string]any {
 	return d.further(s, arguments)
 }
 
-// further adds the arguments that were declared, which win.
+// further adds the declared arguments, which take precedence.
 func (d Declared) further(s *Start, arguments map[string]any) map[string]any {
 	arguments = maps.Clone(arguments)
 	if d.Type != "" {
@@ -78,7 +78,7 @@ func (d Declared) further(s *Start, arguments map[string]any) map[string]any {
 	return arguments
 }
 
-// catalogue returns the adapters of the pool with those that a project declares, which come first.
+// catalogue returns the project's adapters and then the adapters of the pool.
 func (p *Pool) catalogue(s *Start) []*Adapter {
 	list := p.opts.Adapters
 	for _, d := range slices.Backward(s.Adapters) {

@@ -10,14 +10,14 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// emulates reports whether the pool itself has to count the passes of a breakpoint, or to log its message: the
-// adapter stops there each time, and the pool lets the program run on.
+// emulates reports whether the pool itself has to count the hits of a breakpoint, or to log its message. In that case
+// the adapter stops at every hit, and the pool continues the program.
 func (s *session) emulates(b *Breakpoint) bool {
 	return b.HitCount > 0 && !s.caps.SupportsHitConditionalBreakpoints ||
 		b.LogMessage != "" && (!s.caps.SupportsLogPoints || b.Kind != kindLine)
 }
 
-// counted is the hit condition of a breakpoint as the adapter gets it, logged its message.
+// counted returns the hit condition of a breakpoint for the adapter, logged its message.
 func (s *session) counted(b *Breakpoint) string {
 	if s.emulates(b) {
 		return ""
@@ -32,14 +32,14 @@ func (s *session) logged(b *Breakpoint) string {
 	return b.LogMessage
 }
 
-// deliberates reports whether a stop may be over at once. s.mu is held.
+// deliberates reports whether the pool may continue the program after a stop by itself. s.mu is held.
 func (s *session) deliberates(stop godap.StoppedEventBody) bool {
 	return (strings.Contains(stop.Reason, "breakpoint") || len(stop.HitBreakpointIds) > 0) &&
 		slices.ContainsFunc(s.points, s.emulates)
 }
 
-// decide decides whether a stop at a breakpoint that is emulated is one, and lets the program run on if not. To the
-// agent the program runs meanwhile.
+// decide checks the breakpoints of a stop that the pool emulates, and continues the program if none of them is hit.
+// Until then the agent sees the program as running.
 func (s *session) decide(stop godap.StoppedEventBody) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.pool.opts.RequestTimeout)
 	defer cancel()
@@ -62,13 +62,13 @@ func (s *session) decide(stop godap.StoppedEventBody) {
 	}
 	s.mu.Lock()
 	s.deciding = false
-	// A step would be lost by running on: it ends here.
+	// A step ends here, because the continuation would lose it.
 	if stays || s.pausing || s.stepping || ctx.Err() != nil {
 		s.halt(stop)
 		s.mu.Unlock()
 		return
 	}
-	// Under the lock, so that a pause comes behind it.
+	// The lock is held so that a pause follows the request.
 	pending, err := s.active().Start("continue", threadArguments{stop.ThreadId})
 	s.mu.Unlock()
 	if err == nil {
@@ -81,7 +81,7 @@ func (s *session) decide(stop godap.StoppedEventBody) {
 	}
 }
 
-// at returns the breakpoints that a stop is at.
+// at returns the breakpoints at the position of a stop.
 func (s *session) at(ctx context.Context, stop godap.StoppedEventBody) []*Breakpoint {
 	var top *Frame
 	if len(stop.HitBreakpointIds) == 0 {
@@ -100,7 +100,7 @@ func (s *session) at(ctx context.Context, stop godap.StoppedEventBody) []*Breakp
 	return hit
 }
 
-// message fills in the expressions of a log message.
+// message replaces the expressions of a log message by their values.
 func (s *session) message(ctx context.Context, thread int, text string) string {
 	var out strings.Builder
 	for out.Len() < s.pool.opts.ValueBytes {

@@ -27,8 +27,8 @@ func (absent) Connect(context.Context, core.Spec, int) (io.ReadWriteCloser, erro
 	return nil, net.ErrClosed
 }
 
-// T-AVAIL-07, -08, -09, T-ARCH-04, T-DBG-SEC-01..05, T-DBG-COMMON-03: a debugger that traces processes needs a
-// relaxed cage or none, for launch and attach alike; one that does not works in every cage.
+// T-AVAIL-07, -08, -09, T-ARCH-04, T-DBG-SEC-01..05, T-DBG-COMMON-03: a debugger that traces processes needs a relaxed
+// cage or no cage, for launch and attach. A debugger that does not trace works in every cage.
 func TestAvailability(t *testing.T) {
 	t.Parallel()
 	p := core.New(core.Options{
@@ -56,8 +56,8 @@ func TestAvailability(t *testing.T) {
 	p.EndRun("s", "")
 }
 
-// An agent with a policy and without a cage that lasts is refused before its adapter starts: a connection to the
-// adapter's port would be one to the host's loopback, at a number that a program in a cage chooses.
+// An agent with a policy and without a permanent cage is refused before its adapter starts: the connection to the
+// adapter's port would be a connection to the host's loopback, at a number that a program in a cage chooses.
 func TestNoPortsOfTheHost(t *testing.T) {
 	t.Parallel()
 	p := core.New(core.Options{
@@ -76,8 +76,8 @@ func TestNoPortsOfTheHost(t *testing.T) {
 	}
 }
 
-// T-FM-05: an adapter that ends at any request of the protocol fails that action and leaves no process; the agent
-// begins another session.
+// T-FM-05: if an adapter ends during a request of the protocol, that action fails and no process stays. The agent can
+// start another session.
 func TestAdapterEndsAtEachRequest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -132,7 +132,7 @@ func TestAdapterEndsAtEachRequest(t *testing.T) {
 	}
 }
 
-// An adapter that ends at disconnect ends as one that answers it.
+// The end of an adapter during disconnect counts as the answer.
 func TestAdapterEndsAtDisconnect(t *testing.T) {
 	t.Parallel()
 	b := pool(t, fakedap.EndsAt+"disconnect")

@@ -12,23 +12,23 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// cut bounds a text of the adapter.
+// cut cuts a text of the adapter to the limit.
 func (s *session) cut(text string) string {
 	return clip.Marked(strings.ToValidUTF8(text, "\uFFFD"), s.pool.opts.ValueBytes, "…")
 }
 
-// name bounds a name of the adapter.
+// name cuts a name of the adapter to the limit.
 func name(text string) string {
 	return clip.Marked(strings.ToValidUTF8(text, "\uFFFD"), nameBytes, "…")
 }
 
-// nameBytes bounds names, pathBytes paths.
+// nameBytes is the maximum size of names, pathBytes of paths.
 const (
 	nameBytes = 512
 	pathBytes = 4096
 )
 
-// inspect answers the actions that look at a stopped program.
+// inspect executes the actions that read the state of a stopped program.
 func (s *session) inspect(ctx context.Context, d Do) (Answer, error) {
 	switch d.Action {
 	case StackTrace:
@@ -50,7 +50,7 @@ func (s *session) inspect(ctx context.Context, d Do) (Answer, error) {
 	return Answer{}, fault.New(fault.BadRequest, "The pool knows no such action.")
 }
 
-// thread returns the thread that an action is about: by default the stopped one.
+// thread returns the thread of an action: by default the stopped one.
 func (s *session) thread(d Do) int {
 	if d.ThreadID != 0 {
 		return d.ThreadID
@@ -73,7 +73,7 @@ func (s *session) threads(ctx context.Context) ([]Thread, error) {
 	return threads, nil
 }
 
-// stack returns the frames of a thread as the adapter says them, and how many it has.
+// stack returns the frames of a thread in the adapter's form, and their number.
 func (s *session) stack(ctx context.Context, thread, first, levels int) ([]godap.StackFrame, int, error) {
 	levels = min(levels, s.pool.opts.Items)
 	if levels <= 0 {
@@ -119,7 +119,7 @@ func (s *session) frames(ctx context.Context, thread, first, levels int) ([]Fram
 	return frames, total, nil
 }
 
-// path returns the path of a source, "" for one without.
+// path returns the path of a source, "" if it has none.
 func path(source *godap.Source) string {
 	if source == nil || source.SourceReference != 0 && source.Path == "" || len(source.Path) > pathBytes {
 		return ""
@@ -127,7 +127,7 @@ func path(source *godap.Source) string {
 	return strings.ToValidUTF8(source.Path, "\uFFFD")
 }
 
-// topFrame is the adapter's id of the top frame of a thread, which is valid until the program goes on.
+// topFrame is the adapter's id of the top frame of a thread. It is valid until the program continues.
 type topFrame struct{ epoch, thread, id int }
 
 // frame returns the adapter's id of a frame, which may be 0.
@@ -149,12 +149,12 @@ func (s *session) frame(ctx context.Context, d Do) (int, error) {
 	return list[0].Id, nil
 }
 
-// frameArguments are those of requests about a frame; a frame of id 0 is sent.
+// frameArguments are the arguments of requests about a frame; the id 0 is sent too.
 type frameArguments struct {
 	FrameID int `json:"frameId"`
 }
 
-// evaluateArguments are those of an expression.
+// evaluateArguments are the arguments of an evaluation.
 type evaluateArguments struct {
 	frameArguments
 	Expression string `json:"expression"`
@@ -177,7 +177,7 @@ func (s *session) rawScopes(ctx context.Context, d Do) ([]godap.Scope, error) {
 	return body.Scopes[:min(len(body.Scopes), s.pool.opts.Items)], nil
 }
 
-// globals shows or hides variables of packages. An adapter that refuses leaves them as they are.
+// globals shows or hides package variables. If the adapter refuses, they stay as they are.
 func (s *session) globals(ctx context.Context, frame int, show bool) {
 	_ = s.call(ctx, "evaluate", evaluateArguments{frameArguments{frame}, s.adapter.Globals(show), "repl"}, nil)
 }
@@ -194,7 +194,7 @@ func (s *session) scopes(ctx context.Context, d Do) (Answer, error) {
 // scopeGlobal is the name of the scope of variables outside of functions.
 const scopeGlobal = "global"
 
-// scopeOf sorts a scope into one of the three that callers know, "" for another one.
+// scopeOf returns which of the three scopes of callers a scope is, "" for another one.
 func scopeOf(x godap.Scope) string {
 	text := strings.ToLower(x.Name)
 	switch {
@@ -249,7 +249,7 @@ func (s *session) variables(ctx context.Context, d Do) (Answer, error) {
 	return Answer{Variables: variables, Total: total}, nil
 }
 
-// joined is the name of a part of a value.
+// joined returns the name of a part of a value.
 func joined(prefix, part string) string {
 	if prefix == "" || strings.HasPrefix(part, "[") {
 		return prefix + part
@@ -264,7 +264,7 @@ func (s *session) variable(v godap.Variable) Variable {
 	}
 }
 
-// children returns parts of a value, at most count from the first one on.
+// children returns at most count parts of a value, from the number first.
 func (s *session) children(ctx context.Context, reference, first, count int) ([]godap.Variable, error) {
 	if reference <= 0 {
 		return nil, nil
@@ -280,8 +280,7 @@ func (s *session) children(ctx context.Context, reference, first, count int) ([]
 	return body.Variables[:min(len(body.Variables), s.pool.opts.Items)], nil
 }
 
-// expand returns the parts of the value that d.Expand names, such as user.address or list[3], and how many it
-// has.
+// expand returns the parts of the value that d.Expand names, such as user.address or list[3], and their number.
 func (s *session) expand(ctx context.Context, list []godap.Variable, d Do) ([]godap.Variable, int, error) {
 	prefix := ""
 	for range maxDepth {
@@ -306,10 +305,10 @@ func (s *session) expand(ctx context.Context, list []godap.Variable, d Do) ([]go
 		d.Expand).With("field", "expand")
 }
 
-// maxDepth bounds the parts of an expanded name.
+// maxDepth is the maximum number of parts in an expanded name.
 const maxDepth = 32
 
-// leads reports whether a value's name is the beginning of a longer one.
+// leads reports whether a longer name starts with a value's name.
 func leads(prefix, whole string) bool {
 	rest, ok := strings.CutPrefix(whole, prefix)
 	return ok && prefix != "" && rest != "" && (rest[0] == '.' || rest[0] == '[')
@@ -338,7 +337,7 @@ func (s *session) evaluate(ctx context.Context, d Do) (Answer, error) {
 	return Answer{Result: &v}, nil
 }
 
-// dataInfo says how a variable can be watched.
+// dataInfo returns the ways in which a variable can be watched.
 func (s *session) dataInfo(ctx context.Context, d Do) (Answer, error) {
 	if !s.caps.SupportsDataBreakpoints {
 		return Answer{}, s.unable("data breakpoints")

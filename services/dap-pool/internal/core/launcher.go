@@ -14,33 +14,33 @@ type Spec struct {
 	Argv  []string
 	Dir   string
 	Env   map[string]string
-	// Cage is the cage's policy and CageID the cage it runs in; nil and empty without one.
+	// Cage is the cage's policy and CageID the id of the program's cage; they are nil and empty for no cage.
 	Cage   *dsl.Cage
 	CageID string
 	Root   string
-	// Stderr is called with the program's standard error, by one goroutine.
+	// Stderr receives the program's standard error. One goroutine calls it.
 	Stderr func([]byte)
 }
 
-// Process is a program that runs. Reading reads its standard output, writing writes its standard input.
+// Process is a running program. Reads are from its standard output, writes to its standard input.
 type Process interface {
-	// Close ends it and everything it started, and returns when they are gone.
+	// Close ends the program and everything it started, and returns when they have ended.
 	io.ReadWriteCloser
-	// PID is its process id as the host sees it.
+	// PID is its process id in the host's numbering.
 	PID() int64
-	// Ended is closed when it is gone. Exit then returns its exit code, or 128 plus the signal that ended it; -1 for
-	// an unknown one.
+	// Ended is closed when the program has ended. Exit then returns its exit code, or 128 plus the signal that ended it;
+	// -1 if unknown.
 	Ended() <-chan struct{}
 	Exit() int
-	// Killed returns the limit that ended it, once Ended is closed.
+	// Killed returns the limit that ended the program, after Ended is closed.
 	Killed() contract.Reason
 }
 
 // Launcher starts programs.
 type Launcher interface {
-	// Launch returns when the program runs. It fails with shell_spawn_failed, details.missing says whether the
-	// program is not there; ctx bounds the start only.
+	// Launch returns when the program runs. It fails with shell_spawn_failed; details.missing is true if the program does
+	// not exist. ctx limits only the start.
 	Launch(ctx context.Context, spec Spec) (Process, error)
-	// Connect connects to a port of the loopback that a program of spec would have.
+	// Connect connects to a port of the loopback interface that a program of spec would have.
 	Connect(ctx context.Context, spec Spec, port int) (io.ReadWriteCloser, error)
 }

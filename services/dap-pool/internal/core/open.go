@@ -51,7 +51,7 @@ func (s *session) open(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 }
 
-// startAdapter starts the first command line that is there.
+// startAdapter starts the first command line with an existing program.
 func (s *session) startAdapter(ctx context.Context, spec Spec) error {
 	var err error
 	for _, argv := range s.adapter.Commands {
@@ -96,10 +96,10 @@ func (s *session) enter(ctx context.Context, spec Spec, at address) (io.ReadWrit
 	return adapter, err
 }
 
-// inspectorPath asks a runtime that was not started here where its inspector is.
+// inspectorPath requests the inspector's path from a runtime that the pool has not started.
 func (s *session) inspectorPath(ctx context.Context, spec Spec, port int) (string, error) {
 	conn, err := s.pool.launcher.Connect(ctx, spec, port)
-	if fault.CodeOf(err) == fault.InvalidParams { // no program listens there
+	if fault.CodeOf(err) == fault.InvalidParams { // no program listens at the port
 		return "", s.nobody(port)
 	}
 	if err != nil {
@@ -120,17 +120,17 @@ func (s *session) nobody(port int) error {
 		s.start.Runtime, port, fmt.Sprintf(s.adapter.WaitsAt, port)).With("port", port)
 }
 
-// address is where an adapter listens.
+// address is the address at which an adapter listens.
 type address struct {
 	port int
-	path string // of an inspector
+	path string // the path of an inspector
 }
 
-// lineBytes bounds a line that is looked at.
+// lineBytes is the maximum length of a line that is examined.
 const lineBytes = 32 << 10
 
-// listener looks for the address in the lines that an adapter writes, and keeps the others. It is for one
-// goroutine at a time.
+// listener finds the address in the lines that an adapter writes, and keeps the other lines. One goroutine at a time
+// may use it.
 type listener struct {
 	s     *session
 	noise func(string) bool
@@ -147,7 +147,7 @@ func (s *session) listen() *listener {
 	return l
 }
 
-// write takes output.
+// write processes output.
 func (l *listener) write(data []byte) {
 	for len(data) > 0 {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
@@ -162,7 +162,7 @@ func (l *listener) write(data []byte) {
 	}
 }
 
-// line takes the line that has come.
+// line processes a complete line.
 func (l *listener) line(end string) {
 	text := string(l.rest)
 	l.rest = l.rest[:0]
@@ -180,7 +180,7 @@ func (l *listener) line(end string) {
 	}
 }
 
-// end takes the end of output.
+// end processes the end of the output.
 func (l *listener) end() {
 	if len(l.rest) > 0 {
 		l.line("")
@@ -191,11 +191,11 @@ func (l *listener) end() {
 	}
 }
 
-// pump keeps the output of an adapter at a port, which is also the program's.
+// pump stores the output of an adapter at a port, which is also the program's output.
 func (s *session) pump(heard *listener) {
 	defer close(s.pumped)
 	write, over := heard.write, heard.end
-	if s.adapter.Inspector != nil { // the runtime speaks of itself on its standard error
+	if s.adapter.Inspector != nil { // the runtime's own messages are on its standard error
 		write, over = s.wrote, func() {}
 	}
 	piece := make([]byte, lineBytes)
@@ -207,13 +207,13 @@ func (s *session) pump(heard *listener) {
 		}
 	}
 	if s.adapter.Inspector != nil {
-		<-s.process.Ended() // from here on there is no more of its standard error
+		<-s.process.Ended() // after this point it has no more standard error
 		over = heard.end
 	}
 	over()
 }
 
-// addressOf returns the address that follows the text that announces it, with port 0 for a wrong one.
+// addressOf returns the address after the announcing text, with port 0 for an invalid address.
 func addressOf(text string) address {
 	host, path, slash := strings.Cut(strings.TrimSpace(text), "/")
 	if slash {

@@ -8,14 +8,14 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// ring keeps the end of a program's output. It is safe for concurrent use.
+// ring stores the end of a program's output. It is safe for concurrent use.
 type ring struct {
 	most int
 
 	mu    sync.Mutex // guards the fields below
 	data  []byte
-	end   int64 // bytes ever written
-	shown int64 // up to where answers have shown it
+	end   int64 // the number of bytes ever written
+	shown int64 // the offset up to which answers have shown the output
 }
 
 // write adds output.
@@ -32,7 +32,7 @@ func (r *ring) write(data []byte) {
 	}
 }
 
-// next returns the output since the last call, at most the last limit bytes of it.
+// next returns the output since the last call, limited to its last limit bytes.
 func (r *ring) next(limit int) Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,14 +41,14 @@ func (r *ring) next(limit int) Output {
 	return o
 }
 
-// since returns the output from a byte on, at most the last limit bytes of it, and leaves the mark of next.
+// since returns the output from the offset cursor, limited to its last limit bytes. It does not affect next.
 func (r *ring) since(cursor int64, limit int) Output {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.from(min(max(cursor, 0), r.end), limit)
 }
 
-// from returns the output from a byte on, at most the last limit bytes of it. r.mu is held.
+// from returns the output from the offset cursor, limited to its last limit bytes. r.mu is held.
 func (r *ring) from(cursor int64, limit int) Output {
 	from := max(cursor, r.end-int64(len(r.data)), r.end-int64(limit))
 	text := whole(r.data[len(r.data)-int(r.end-from):])
@@ -57,7 +57,7 @@ func (r *ring) from(cursor int64, limit int) Output {
 	}
 }
 
-// whole returns data without a character that has only begun.
+// whole returns data without an incomplete character at its end.
 func whole(data []byte) []byte {
 	for i := len(data) - 1; i >= max(0, len(data)-utf8.UTFMax+1); i-- {
 		if utf8.RuneStart(data[i]) {
@@ -70,7 +70,7 @@ func whole(data []byte) []byte {
 	return data
 }
 
-// tail returns the end of the output, at most limit bytes, and leaves the mark of next.
+// tail returns at most limit bytes from the end of the output. It does not affect next.
 func (r *ring) tail(limit int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

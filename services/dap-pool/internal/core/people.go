@@ -9,16 +9,16 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// controls are the names of the actions that operators are offered.
+// controls are the names of the actions for operators.
 var controls = map[Action]string{
 	Pause: "pause", Continue: "continue", StepInto: "step_into", StepOver: "step_over", StepOut: "step_out",
 	Evaluate: "evaluate",
 }
 
-// maxMoves bounds the moves that no answer has told.
+// maxMoves is the maximum number of moves that no answer has returned.
 const maxMoves = 16
 
-// move takes note of the author of a move, until the returned function takes that back. s.mu is held for both.
+// move records the author of a move; undo removes the record. s.mu is held for both.
 func (s *session) move(d Do) (undo func()) {
 	before := s.moved
 	m := contract.DebugMove{Action: controls[d.Action], Operator: d.Operator, At: time.Now().UnixMilli()}
@@ -32,7 +32,7 @@ func (s *session) move(d Do) (undo func()) {
 	}
 }
 
-// takeMoves returns how operators moved the program since the last call.
+// takeMoves returns the operators' moves of the program since the last call.
 func (s *session) takeMoves() []contract.DebugMove {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,14 +43,15 @@ func (s *session) takeMoves() []contract.DebugMove {
 
 // Look selects a view of the debug sessions of a kaged session.
 type Look struct {
-	// Session is kaged's. ID is the debug session's, "" for the last one that is active, or else the last.
+	// Session is the id of the kaged session. ID is the debug session's id, "" for the last active one, or else the last
+	// one.
 	Session, ID string
-	// Frame is the frame to show variables of, 0 for the top one. Output is the offset of the first byte of output.
+	// Frame is the frame with the variables to show, 0 for the top one. Output is the offset of the first byte of output.
 	Frame  int
 	Output int64
 }
 
-// The bounds of a view.
+// The limits of a view.
 const (
 	shownFrames    = 50
 	shownVariables = 200
@@ -58,7 +59,7 @@ const (
 
 // Seen is a view for people. Paths in the project are relative to its root.
 type Seen struct {
-	// All are the debug sessions of a kaged session, View is of one of them, or nil without any.
+	// All are the debug sessions of a kaged session. View is a view of one of them, nil if there is none.
 	All  []contract.DebugSession
 	View *contract.DebugView
 	Root string
@@ -74,7 +75,7 @@ func (p *Pool) View(ctx context.Context, look Look) (Seen, error) {
 	return Seen{all, s.view(ctx, look), s.start.Root}, nil
 }
 
-// seen returns the debug session that people mean, nil in a session without any. It fails with not_found.
+// seen returns the debug session with the id, nil for a kaged session without debug sessions. It fails with not_found.
 func (p *Pool) seen(session, id string) (*session, error) {
 	list := p.pick(func(k key) bool { return k.session == session })
 	for _, s := range slices.Backward(list) {
@@ -91,7 +92,7 @@ func (p *Pool) seen(session, id string) (*session, error) {
 	return list[len(list)-1], nil
 }
 
-// view returns a view of a session. A program that goes on meanwhile is running.
+// view returns a view of a session. A program that continues meanwhile counts as running.
 func (s *session) view(ctx context.Context, look Look) *contract.DebugView {
 	s.mu.Lock()
 	status, stop, epoch, moved, code := s.status, s.stop, s.epoch, s.moved, s.exitCode
@@ -134,7 +135,7 @@ func (s *session) view(ctx context.Context, look Look) *contract.DebugView {
 	return v
 }
 
-// inProject returns frames with paths as people see them.
+// inProject returns frames with paths in the form for people.
 func (s *session) inProject(frames []Frame) []Frame {
 	out := slices.Clone(frames)
 	for i := range out {
@@ -155,7 +156,7 @@ func (s *session) places() (list []contract.DebugBreakpoint) {
 }
 
 // Control moves a program for d.Operator, or evaluates an expression. It fails as [Pool.Do] does, with not_found for an
-// unknown debug session, and with invalid_params for an action that operators are not offered.
+// unknown debug session, and with invalid_params for an action that is not open to operators.
 func (p *Pool) Control(ctx context.Context, d Do) (Answer, error) {
 	if controls[d.Action] == "" {
 		return Answer{}, fault.New(fault.InvalidParams, "Operators are not offered this action.").With("field", "action")

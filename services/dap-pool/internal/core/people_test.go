@@ -15,19 +15,19 @@ import (
 	"kaged.dev/services/dap-pool/internal/fakedap"
 )
 
-// told are the events that a watcher was told of.
+// told collects the events that a watcher has received.
 type told struct {
 	mu     sync.Mutex // guards events
 	events []core.Event
 }
 
-// watch watches the agent's run until the test's end.
+// watch watches the agent's run until the end of the test.
 func (b *bench) watch() *told {
 	w, _ := b.watching()
 	return w
 }
 
-// watching watches the agent's run until leave is called, or the test's end.
+// watching watches the agent's run until leave is called, or until the end of the test.
 func (b *bench) watching() (w *told, leave func()) {
 	w = &told{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -46,7 +46,7 @@ func (b *bench) watching() (w *told, leave func()) {
 	return w, leave
 }
 
-// The debug sessions of a run end with its last watcher, and their records stay to be told.
+// The debug sessions of a run end with its last watcher. Their records stay until an answer returns them.
 func TestSessionsEndWithTheirLastWatcher(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSessionsEndWithTheirLastWatcher(t *testing.T) {
 	})
 }
 
-// take returns the events since the last call, each in a word too, once all goroutines wait.
+// take returns the events since the last call, and for each event a word. It waits until all goroutines are idle.
 func (w *told) take() (words []string, events []core.Event) {
 	synctest.Wait()
 	w.mu.Lock()
@@ -87,7 +87,7 @@ func (w *told) take() (words []string, events []core.Event) {
 	return words, events
 }
 
-// want fails unless these events were told since the last call, and returns the last of them.
+// want fails the test unless these events were received since the last call, and returns the last of them.
 func (w *told) want(t *testing.T, words ...string) core.Event {
 	t.Helper()
 	got, events := w.take()
@@ -97,7 +97,7 @@ func (w *told) want(t *testing.T, words ...string) core.Event {
 	return events[len(events)-1]
 }
 
-// A watcher is told of the place of the program after each of the agent's steps, of its output and of its end.
+// A watcher receives the position of the program after each step of the agent, the program's output, and its end.
 func TestPeopleWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestPeopleWatch(t *testing.T) {
 			*last.End.ExitCode != 7 || !slices.Contains(got, "output") {
 			t.Errorf("at the end: %v %+v", got, last.End)
 		}
-		// A late watcher is told of the present state.
+		// A late watcher receives the present state.
 		b.must()
 		b.watch().want(t, "running", "stopped:entry")
 		b.over()
@@ -140,8 +140,8 @@ func TestPeopleWatch(t *testing.T) {
 	})
 }
 
-// A person pauses a program that an agent waits for, looks around and lets it go; each of the agent's next answers
-// says so.
+// An operator pauses a program for which an agent waits, inspects it and continues it. The agent's next answers name
+// these moves.
 func TestOperatorTakesTheWheel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestOperatorTakesTheWheel(t *testing.T) {
 	})
 }
 
-// Operators are refused other actions, and see an empty list without debug sessions.
+// Operators are refused other actions. Without debug sessions they get an empty list.
 func TestOperatorIsRefused(t *testing.T) {
 	t.Parallel()
 	b := pool(t, fakedap.Endless)
@@ -234,7 +234,7 @@ func TestOperatorIsRefused(t *testing.T) {
 	b.over()
 }
 
-// A program that floods its output costs a watcher little, and the agent still reads its part of it.
+// A program with very much output sends a watcher little of it, and the agent still reads its own part.
 func TestFloodIsCutForPeople(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -17,17 +17,17 @@ import (
 type Options struct {
 	// Adapters is the catalogue.
 	Adapters []*Adapter
-	// PerAgent is how many sessions an agent may have at once, Sessions how many there may be.
+	// PerAgent is the maximum number of simultaneous sessions of an agent, Sessions the maximum number of all sessions.
 	PerAgent, Sessions int
-	// StartTimeout bounds the handshake and the building of a program, RequestTimeout an answer of the adapter,
-	// Timeout the wait for a stop where the caller does not say, StopGrace a polite end.
+	// StartTimeout limits the handshake and the build of a program, RequestTimeout an answer of the adapter. Timeout is
+	// the default time to wait for a stop, StopGrace the time between the request to exit and the kill.
 	StartTimeout, RequestTimeout, Timeout, StopGrace time.Duration
-	// MessageBytes bounds one message of an adapter, OutputBytes the kept output of a program, ShownBytes the
-	// output in one answer, ValueBytes one value.
+	// MessageBytes is the maximum size of a message of an adapter, OutputBytes of the stored output of a program,
+	// ShownBytes of the output in one answer, ValueBytes of one value.
 	MessageBytes, OutputBytes, ShownBytes, ValueBytes int
-	// Items bounds the lists in one answer, Breakpoints those of a session.
+	// Items is the maximum length of a list in an answer, Breakpoints the maximum number of breakpoints of a session.
 	Items, Breakpoints int
-	// NoSandbox says that cages are switched off.
+	// NoSandbox is true if cages are switched off.
 	NoSandbox bool
 }
 
@@ -42,12 +42,12 @@ type Pool struct {
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[key][]*session
-	owed     map[key][]contract.Record // records that no answer has carried, of sessions that are forgotten
-	count    int                       // sessions that are not over
+	owed     map[key][]contract.Record // records of removed sessions that no answer has returned
+	count    int                       // the number of sessions that are not over
 	closed   bool
 }
 
-// New returns a pool without sessions. newID makes the ids of sessions.
+// New returns a pool without sessions. newID creates the ids of sessions.
 func New(opts Options, launcher Launcher, newID func() string, log *slog.Logger) *Pool {
 	return &Pool{
 		opts: opts, launcher: launcher, newID: newID, log: log, sessions: map[key][]*session{},
@@ -55,7 +55,7 @@ func New(opts Options, launcher Launcher, newID func() string, log *slog.Logger)
 	}
 }
 
-// Run waits for the end of ctx, then ends all sessions and returns when they are gone.
+// Run waits for the end of ctx, then ends all sessions and returns when they have ended.
 func (p *Pool) Run(ctx context.Context) error {
 	<-ctx.Done()
 	p.mu.Lock()
@@ -66,7 +66,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	return nil
 }
 
-// endAll ends the sessions that match picks, side by side, and returns them when they are over.
+// endAll ends the sessions that match selects in parallel, and returns them when they are over.
 func (p *Pool) endAll(match func(*session) bool, reason string) []*session {
 	var list []*session
 	p.mu.Lock()
@@ -87,8 +87,8 @@ func (p *Pool) endAll(match func(*session) bool, reason string) []*session {
 	return list
 }
 
-// EndRun ends the sessions of a run, or of all runs of a session for an empty run, forgets them, and returns the
-// records that no answer has carried. An agent's run in a run ends with it.
+// EndRun ends the sessions of a run, or of all runs of a session for an empty run, and removes them. It returns the
+// records that no answer has returned. The run of an agent inside a run ends with that run.
 func (p *Pool) EndRun(owner, run string) []contract.Record {
 	of := func(s *session) bool {
 		return s.start.Owner.SessionID == owner && (run == "" || s.start.Owner.RunID == run)
@@ -111,7 +111,7 @@ func (p *Pool) EndRun(owner, run string) []contract.Record {
 	return records
 }
 
-// owe keeps records for the agent's next answer.
+// owe stores records for the agent's next answer.
 func (p *Pool) owe(k key, records []contract.Record) {
 	if len(records) == 0 {
 		return
@@ -123,7 +123,7 @@ func (p *Pool) owe(k key, records []contract.Record) {
 	}
 }
 
-// settle returns the records that an agent is owed.
+// settle returns the records stored for an agent.
 func (p *Pool) settle(k key) []contract.Record {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,8 +141,8 @@ func (p *Pool) keep(k key, list []*session) {
 	p.sessions[k] = list
 }
 
-// add makes room for a session and forgets those of the agent that are over. It fails with conflict, with
-// rate_limited and with unavailable.
+// add adds a session and removes those sessions of the agent that are over. It fails with conflict, with rate_limited
+// and with unavailable.
 func (p *Pool) add(s *session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,14 +172,14 @@ func (p *Pool) add(s *session) error {
 	return nil
 }
 
-// left takes note that a session is over.
+// left records that a session is over.
 func (p *Pool) left() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count--
 }
 
-// forget removes a session that did not begin.
+// forget removes a session that failed to start.
 func (p *Pool) forget(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,8 +187,8 @@ func (p *Pool) forget(s *session) {
 	p.keep(k, slices.DeleteFunc(p.sessions[k], func(o *session) bool { return o == s }))
 }
 
-// find returns a session of an agent: the named one, or else the last that is active, or else the last. It fails
-// with dap_session_ended.
+// find returns a session of an agent: the session with the id, or else the last active one, or else the last one. It
+// fails with dap_session_ended.
 func (p *Pool) find(k key, id string) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +204,7 @@ func (p *Pool) find(k key, id string) (*session, error) {
 	return nil, fault.New(fault.DapSessionEnded, "There is no debug session; begin one with the action launch or attach.")
 }
 
-// pick returns the sessions that match picks, the oldest first.
+// pick returns the sessions that match selects, the oldest first.
 func (p *Pool) pick(match func(k key) bool) []*session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +218,7 @@ func (p *Pool) pick(match func(k key) bool) []*session {
 	return list
 }
 
-// Sessions returns the sessions of a kaged session, or all for "", the oldest first.
+// Sessions returns the sessions of a kaged session, or all sessions for "", the oldest first.
 func (p *Pool) Sessions(of string) []contract.DebugSession {
 	infos := []contract.DebugSession{}
 	for _, s := range p.pick(func(k key) bool { return of == "" || k.session == of }) {
@@ -227,7 +227,7 @@ func (p *Pool) Sessions(of string) []contract.DebugSession {
 	return infos
 }
 
-// folderOf returns a path where it is a folder, else the folder that it is in.
+// folderOf returns path if it is a folder, and otherwise the folder of the file.
 func folderOf(path string, folder bool) string {
 	if folder {
 		return path

@@ -74,14 +74,14 @@ func (l *launcher) running() int {
 	return l.live
 }
 
-// last is the adapter that was started last.
+// last returns the adapter that was started last.
 func (l *launcher) last() *fakedap.Adapter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.adapters[len(l.adapters)-1]
 }
 
-// first is the adapter that was started first.
+// first returns the adapter that was started first.
 func (l *launcher) first() *fakedap.Adapter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (b *bench) begin(more ...func(*core.Start)) (core.Answer, error) {
 	return b.Start(b.t.Context(), s)
 }
 
-// must begins a session that is stopped at its entry.
+// must starts a session that is stopped at its entry.
 func (b *bench) must() {
 	b.t.Helper()
 	a, err := b.begin()
@@ -142,7 +142,7 @@ func (b *bench) act(action core.Action, more ...func(*core.Do)) (core.Answer, er
 	return b.Do(b.t.Context(), d)
 }
 
-// fails does an action that fails with a code.
+// fails executes an action that must fail with a code.
 func (b *bench) fails(code fault.Code, action core.Action, more ...func(*core.Do)) *fault.Error {
 	b.t.Helper()
 	_, err := b.act(action, more...)
@@ -161,7 +161,7 @@ func (b *bench) ok(action core.Action, more ...func(*core.Do)) core.Answer {
 	return a
 }
 
-// over ends the run and checks that no adapter is left.
+// over ends the run and checks that no adapter is running.
 func (b *bench) over() []contract.Record {
 	b.t.Helper()
 	records := b.EndRun(b.owner.SessionID, b.owner.RunID)

@@ -39,45 +39,45 @@ type session struct {
 	output  ring
 	began   time.Time
 
-	// Set until begun is closed. A session that did not begin may lack all of them.
+	// These fields are set before begun is closed. A session that failed to start may lack all of them.
 	process Process
 	client  *dap.Client
 	caps    godap.Capabilities
-	spec    Spec          // of the adapter
-	port    int           // where the adapter listens, 0 for its standard files
-	opened  chan struct{} // closed when the fields above are set, or the adapter is not there
-	pumped  chan struct{} // closed when the last output of an adapter at a port is kept
+	spec    Spec          // the specification of the adapter
+	port    int           // the port at which the adapter listens, 0 for its standard files
+	opened  chan struct{} // closed when the fields above are set, or the start of the adapter has failed
+	pumped  chan struct{} // closed when the last output of an adapter at a port is stored
 
-	begun       chan struct{} // closed when the session has begun, or has not
-	stopBegin   func()        // ends the beginning
-	initialized chan struct{} // closed by the first event of this name
-	finished    chan struct{} // closed when the session is over, with all its processes
+	begun       chan struct{} // closed when the start has succeeded or failed
+	stopBegin   func()        // cancels the start
+	initialized chan struct{} // closed by the first event initialized
+	finished    chan struct{} // closed when the session is over and all its processes have ended
 	ending      sync.Once
-	changing    sync.Mutex // held while sets of breakpoints are changed
+	changing    sync.Mutex // held during changes of sets of breakpoints
 
 	mu         sync.Mutex // guards the fields below
 	status     Status
 	stop       godap.StoppedEventBody
-	epoch      int // counts resumptions and stops
+	epoch      int // the number of continuations and stops
 	top        topFrame
 	exitCode   *int
-	reason     string // of the end
+	reason     string // the reason of the end
 	configured bool
-	leaving    bool          // what the program ends with from here on is not its own doing
+	leaving    bool          // kaged ends the program from here on, so its exit code has no meaning
 	changed    chan struct{} // closed and replaced at each change of status
 	points     []*Breakpoint
 	lastPoint  int
 	exceptions []string
 	records    []contract.Record
 	told       bool // the stop is recorded
-	acting     int  // actions of the agent under way
+	acting     int  // the number of the agent's actions in progress
 	moved      *contract.DebugMove
-	moves      []contract.DebugMove // by operators, that no answer has told
+	moves      []contract.DebugMove // moves by operators that no answer has returned
 	deciding   bool                 // the program is stopped at a breakpoint that the pool emulates
-	pausing    bool                 // the agent has asked for a pause
+	pausing    bool                 // the agent has requested a pause
 	stepping   bool                 // the program runs for a step
-	started    []*child             // the one that requests go to is the last
-	terminals  []Process            // programs that the adapter wanted in terminals
+	started    []*child             // requests go to the last one
+	terminals  []Process            // programs that the adapter wanted to run in terminals
 }
 
 func newSession(p *Pool, start Start, adapter *Adapter) *session {
@@ -95,7 +95,7 @@ func (s *session) over() bool {
 	return s.status == Exited || s.status == ended
 }
 
-// info returns the session as people see it.
+// info returns the session in the form for people.
 func (s *session) info() contract.DebugSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *session) set(status Status) {
 	s.pool.watchers.wake(s)
 }
 
-// event takes note of an event of the adapter.
+// event handles an event of the adapter.
 func (s *session) event(name string, raw json.RawMessage) {
 	switch name {
 	case "initialized":
@@ -163,17 +163,17 @@ func (s *session) event(name string, raw json.RawMessage) {
 		}
 	case "capabilities":
 		var body godap.CapabilitiesEventBody
-		_ = json.Unmarshal(raw, &body) // they are as the adapter first said
+		_ = json.Unmarshal(raw, &body) // they keep the adapter's first values
 	}
 }
 
-// wrote keeps output of the program.
+// wrote stores output of the program.
 func (s *session) wrote(data []byte) {
 	s.output.write(data)
 	s.pool.watchers.wake(s)
 }
 
-// ready takes note that the adapter takes breakpoints, or, said again, that it has forgotten them.
+// ready records that the adapter accepts breakpoints. A repeated event means that the adapter has lost them.
 func (s *session) ready() {
 	s.mu.Lock()
 	again := s.configured
@@ -193,7 +193,7 @@ func (s *session) ready() {
 	}
 }
 
-// stopped takes note of a stop.
+// stopped handles a stop.
 func (s *session) stopped(body godap.StoppedEventBody) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *session) stopped(body godap.StoppedEventBody) {
 	s.halt(body)
 }
 
-// halt makes a stop known. s.mu is held.
+// halt publishes a stop. s.mu is held.
 func (s *session) halt(body godap.StoppedEventBody) {
 	if s.status == Exited || s.status == ended {
 		return
@@ -214,7 +214,7 @@ func (s *session) halt(body godap.StoppedEventBody) {
 	s.set(Stopped)
 }
 
-// exited takes note that the program has ended, with a code, or that the adapter says that debugging is over.
+// exited records that the program has ended with a code, or, without one, that the adapter has ended the debugging.
 func (s *session) exited(code *int) {
 	s.mu.Lock()
 	if s.leaving {
@@ -236,10 +236,10 @@ func (s *session) exited(code *int) {
 	s.pool.wg.Go(func() { s.end(reason, false) })
 }
 
-// watch ends the session when its adapter is gone.
+// watch ends the session when its adapter has ended.
 func (s *session) watch() {
 	<-s.client.Done()
-	<-s.begun // a beginning sees the end by itself, and says why it failed
+	<-s.begun // a start notices the end itself, and has the reason
 	reason := endedByCrash
 	s.mu.Lock()
 	if s.status == Exited {
@@ -249,7 +249,7 @@ func (s *session) watch() {
 	s.end(reason, false)
 }
 
-// end ends the session, its adapter and, if terminate, its program, and returns when they are gone.
+// end ends the session, its adapter and, if terminate is true, its program, and returns when they have ended.
 func (s *session) end(reason string, terminate bool) {
 	s.ending.Do(func() {
 		defer func() {
@@ -263,7 +263,7 @@ func (s *session) end(reason string, terminate bool) {
 		s.leaving = true
 		s.mu.Unlock()
 		if s.adapter.Inspector != nil && s.process != nil {
-			_ = s.process.Close() // ahead of the inspector, whose end would let the program run on
+			_ = s.process.Close() // before the inspector, because its end would continue the program
 		}
 		if s.client != nil {
 			s.leave(terminate)
@@ -292,11 +292,11 @@ func (s *session) end(reason string, terminate bool) {
 	<-s.finished
 }
 
-// sweepTimeout is how long the removal of left files may take.
+// sweepTimeout is the time limit for the removal of files that the adapter left.
 const sweepTimeout = 2 * time.Second
 
-// sweep removes the files that a killed adapter leaves in the folder of temporary files: its own, and old ones of
-// pools that were killed themselves. A cage's folder goes with the cage.
+// sweep removes the files that a killed adapter leaves in the folder of temporary files: its own, and old ones of pools
+// that were killed. A cage's folder is removed with the cage.
 func (s *session) sweep() {
 	if s.adapter.Leaves == "" || s.start.caged() || s.process == nil {
 		return
@@ -318,14 +318,14 @@ func (s *session) sweep() {
 	case <-removal.Ended():
 	case <-ctx.Done():
 	}
-	_ = removal.Close() // it has ended, or is ended
+	_ = removal.Close() // it has ended, or is being ended
 }
 
-// leave asks the adapter to end and gives it a little time.
+// leave requests that the adapter exits, and waits for it up to a limit.
 func (s *session) leave(terminate bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.pool.opts.StopGrace)
 	defer cancel()
-	// Without omitempty: an adapter's default depends on the request that began the session.
+	// The fields have no omitempty, because an adapter's default depends on the request that started the session.
 	arguments := struct {
 		TerminateDebuggee bool `json:"terminateDebuggee"`
 	}{terminate}
@@ -333,7 +333,7 @@ func (s *session) leave(terminate bool) {
 		select {
 		case <-s.process.Ended():
 		case <-s.client.Done():
-			select { // an adapter that has closed the connection is about to end
+			select { // an adapter that has closed the connection exits soon
 			case <-s.process.Ended():
 			case <-ctx.Done():
 			}
@@ -357,7 +357,7 @@ func (s *session) record(event string, fields map[string]any) {
 	}
 }
 
-// maxRecords bounds the records of a session that no answer has carried.
+// maxRecords is the maximum number of records of a session that no answer has returned.
 const maxRecords = 256
 
 func (s *session) takeRecords() []contract.Record {
@@ -368,7 +368,7 @@ func (s *session) takeRecords() []contract.Record {
 	return records
 }
 
-// relative returns a path as records show it.
+// relative returns a path in the form for records.
 func (s *session) relative(path string) string {
 	if rel, err := filepath.Rel(s.start.Root, path); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
@@ -376,7 +376,7 @@ func (s *session) relative(path string) string {
 	return path
 }
 
-// program returns the debugged program as people see it, "" for one that was attached to.
+// program returns the debugged program in the form for people, "" for an attached one.
 func (s *session) program() string {
 	if s.start.Request == Attach {
 		return ""
@@ -409,7 +409,7 @@ func (s *session) gone() error {
 	return f
 }
 
-// killed says which limit of the cage ended the adapter and its program, "" for none.
+// killed names the limit of the cage that ended the adapter and its program, "" if it was no limit.
 func (s *session) killed() string {
 	if s.process == nil {
 		return ""
@@ -422,10 +422,10 @@ func (s *session) killed() string {
 	}
 }
 
-// tailBytes bounds the output in an error.
+// tailBytes is the maximum size of the output in an error.
 const tailBytes = 2 << 10
 
-// failed turns an error of a request into one of the pool.
+// failed turns an error of a request into an error of the pool.
 func (s *session) failed(ctx context.Context, err error) error {
 	var refused *dap.Refusal
 	switch {
@@ -443,13 +443,13 @@ func (s *session) failed(ctx context.Context, err error) error {
 	select {
 	case <-s.begun:
 	default:
-		return err // the end waits for the beginning, which says why it failed
+		return err // the end waits for the start, which has the reason
 	}
 	<-s.finished
 	return s.gone()
 }
 
-// call makes a request, bounded.
+// call sends a request with a time limit.
 func (s *session) call(ctx context.Context, command string, arguments, body any) error {
 	bounded, cancel := context.WithTimeout(ctx, s.pool.opts.RequestTimeout)
 	defer cancel()

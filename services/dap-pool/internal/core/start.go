@@ -11,9 +11,9 @@ import (
 	"kaged.dev/services/dap-pool/internal/dap"
 )
 
-// Start begins a session and returns when its program is stopped at its entry, or runs. It fails with
-// invalid_params, conflict for an agent that has a session, dap_requires_relaxed_seccomp, dap_adapter_not_found,
-// dap_request_failed if the adapter cannot start the program, and as the launcher does.
+// Start starts a session and returns when its program is stopped at its entry, or runs. It fails with invalid_params,
+// with conflict for an agent that has a session, with dap_requires_relaxed_seccomp, dap_adapter_not_found, with
+// dap_request_failed if the adapter cannot start the program, and with the errors of the launcher.
 func (p *Pool) Start(ctx context.Context, start Start) (Answer, error) {
 	adapter, err := p.check(&start)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *Pool) Start(ctx context.Context, start Start) (Answer, error) {
 	return p.carry(s, func() (Answer, error) { return s.first(ctx) })
 }
 
-// carry adds the records that are owed to an answer; an error leaves them for the next one.
+// carry adds the records stored for an agent to the answer of act. If act fails, they stay for the next answer.
 func (p *Pool) carry(s *session, act func() (Answer, error)) (Answer, error) {
 	a, err := act()
 	k, records := s.start.key(), s.takeRecords()
@@ -54,7 +54,7 @@ func (p *Pool) carry(s *session, act func() (Answer, error)) (Answer, error) {
 	return a, nil
 }
 
-// check fills in the defaults of a session and refuses one that cannot be.
+// check sets the defaults of a session and refuses an invalid one.
 func (p *Pool) check(s *Start) (*Adapter, error) {
 	list := p.catalogue(s)
 	a := find(list, s.Runtime)
@@ -122,7 +122,7 @@ func (s *session) begin(ctx context.Context) error {
 	return nil
 }
 
-// notBegun turns the reason of a session that did not begin into an error of the pool.
+// notBegun turns the reason why a session failed to start into an error of the pool.
 func (s *session) notBegun(ctx context.Context, err error) error {
 	var refused *dap.Refusal
 	known := (*fault.Error)(nil)
@@ -152,7 +152,7 @@ func withOutput(f *fault.Error, tail string) error {
 	return f.With("output", tail)
 }
 
-// missing is the error of an adapter that is not there.
+// missing is the error of an adapter that is not installed.
 func (s *session) missing(how string) error {
 	if s.adapter.By != "" {
 		return fault.New(fault.DapAdapterNotFound, "The debug adapter of %s %s; %s names %s.", s.start.Runtime, how,
@@ -162,7 +162,7 @@ func (s *session) missing(how string) error {
 		s.adapter.Install).With("command", s.adapter.Program).With("install", s.adapter.Install)
 }
 
-// hello are the arguments of initialize.
+// hello returns the arguments of initialize.
 func (s *session) hello() map[string]any {
 	return map[string]any{
 		"clientID": "kaged", "clientName": "kaged", "adapterID": s.start.Runtime, "pathFormat": "path", "linesStartAt1": true,
@@ -171,8 +171,8 @@ func (s *session) hello() map[string]any {
 	}
 }
 
-// configure performs the handshake. The answer to launch is not waited for before the configuration is done: many
-// adapters send it only then.
+// configure performs the handshake. It does not wait for the answer to launch before the configuration is complete,
+// because many adapters send it only then.
 func (s *session) configure(ctx context.Context) error {
 	if err := s.client.Call(ctx, "initialize", s.hello(), &s.caps); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (s *session) configure(ctx context.Context) error {
 	return <-answered
 }
 
-// prepare sets the breakpoints that the program begins with.
+// prepare sets the breakpoints of the start.
 func (s *session) prepare(ctx context.Context) error {
 	if s.start.Request == Launch && s.start.StopOnEntry && s.adapter.Entry != "" {
 		s.mu.Lock()
@@ -240,7 +240,7 @@ func (s *session) prepare(ctx context.Context) error {
 	return s.sendExceptions(ctx)
 }
 
-// first answers the request that began the session: when the program is stopped, or at once where it is to run.
+// first answers the request that started the session: when the program is stopped, or at once if it should run.
 func (s *session) first(ctx context.Context) (Answer, error) {
 	attached := s.start.Request == Attach && (s.adapter.Listens == "" || s.adapter.Inspector != nil || s.adapter.By != "")
 	if s.start.Request == Launch && !s.start.StopOnEntry || attached {
@@ -264,7 +264,7 @@ func (s *session) first(ctx context.Context) (Answer, error) {
 	return a, nil
 }
 
-// dropTemporary forgets the breakpoint of the entry and reports whether there was one.
+// dropTemporary removes the breakpoint of the entry and reports whether there was one.
 func (s *session) dropTemporary() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

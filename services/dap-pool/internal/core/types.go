@@ -8,13 +8,14 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Start describes a session that is to begin.
+// Start describes a session to start.
 type Start struct {
-	// Owner is the agent's call that begins it; Invocation is the agent's within its run, "" for the root agent.
+	// Owner is the agent's call that starts it. Invocation is the agent's invocation within its run, "" for the root
+	// agent.
 	Owner      contract.Owner
 	Invocation string
-	// Root is the project's folder. Cage is the agent's policy and CageID its cage, nil and empty without one. A
-	// policy without a cage is refused: the ports of the adapter would be the host's.
+	// Root is the project's folder. Cage is the agent's policy and CageID the id of its cage; they are nil and empty for
+	// no cage. A policy without a cage is refused, because the ports of the adapter would be the host's ports.
 	Root   string
 	Cage   *dsl.Cage
 	CageID string
@@ -23,37 +24,37 @@ type Start struct {
 
 	Runtime string
 	Request Request
-	// Mode is how Program is run, "" for the runtime's default. Program is absolute: a file, or a folder of a
-	// package.
+	// Mode is the way to run Program, "" for the runtime's default. Program is the absolute path of a file, or of the
+	// folder of a package.
 	Mode, Program string
-	// Folder says that Program is a folder.
+	// Folder is true if Program is a folder.
 	Folder bool
 	Args   []string
-	// Dir is the program's working folder, absolute.
+	// Dir is the absolute path of the program's working folder.
 	Dir         string
 	StopOnEntry bool
 	// Port or ProcessID is the target of Attach.
 	Port, ProcessID int
-	// Timeout is how long the first stop is waited for.
+	// Timeout is the time to wait for the first stop.
 	Timeout time.Duration
-	// Adapters are those that the project declares.
+	// Adapters are the adapters that the project declares.
 	Adapters []Declared
 
-	// ID is the session's, filled by the pool.
+	// ID is the id of the session, set by the pool.
 	ID string
 }
 
-// key names an agent.
+// key identifies an agent.
 type key struct{ session, run, invocation string }
 
 func keyOf(o contract.Owner, invocation string) key { return key{o.SessionID, o.RunID, invocation} }
 
 func (s *Start) key() key { return keyOf(s.Owner, s.Invocation) }
 
-// caged reports whether the session is to run in a cage.
+// caged reports whether the session runs in a cage.
 func (s *Start) caged() bool { return s.Cage != nil }
 
-// temporary is the folder for temporary files that the adapter sees.
+// temporary returns the folder for temporary files as the adapter sees it.
 func (s *Start) temporary() string {
 	if s.caged() {
 		return "/tmp"
@@ -61,7 +62,7 @@ func (s *Start) temporary() string {
 	return cmp.Or(s.Env["TMPDIR"], "/tmp")
 }
 
-// adapterDir is the adapter's working folder: that of a package which it builds.
+// adapterDir returns the adapter's working folder: the folder of the package if the adapter builds one.
 func (s *Start) adapterDir() string {
 	if s.Request == Launch && (s.Mode == ModeDebug || s.Mode == ModeTest) {
 		return folderOf(s.Program, s.Folder)
@@ -72,7 +73,7 @@ func (s *Start) adapterDir() string {
 // Status is the state of a debugged program.
 type Status string
 
-// The statuses as answers show them.
+// The statuses in the form for answers.
 const (
 	Running Status = "running"
 	Stopped Status = "stopped"
@@ -120,17 +121,17 @@ type Do struct {
 	Owner      contract.Owner
 	Invocation string
 	Action     Action
-	// SessionID picks one of the agent's sessions, "" for the only one.
+	// SessionID selects one of the agent's sessions, "" for the only one.
 	SessionID string
-	// Timeout is how long the next stop is waited for.
+	// Timeout is the time to wait for the next stop.
 	Timeout time.Duration
 
-	// Of breakpoints: Path and Line, or Function, or Exceptions.
+	// Fields of breakpoints: Path and Line, or Function, or Exceptions.
 	Path       string
 	Line       int
 	Function   string
 	Exceptions []string
-	// SetExceptions says that Exceptions is meant.
+	// SetExceptions is true if the breakpoint is for Exceptions.
 	SetExceptions       bool
 	Condition           string
 	HitCount            int
@@ -146,7 +147,7 @@ type Do struct {
 	Scope               string
 	Filter, Expand      string
 	Expression, Context string
-	// Memory is a memory reference, Count a number of bytes, instructions, variables or modules.
+	// Memory is a memory reference, Count the number of bytes, instructions, variables or modules.
 	Memory            string
 	Count             int
 	InstructionOffset int
@@ -157,17 +158,17 @@ type Do struct {
 	Arguments         string
 	Terminate         bool
 
-	// Operator moves the program in the agent's stead, "" for the agent.
+	// Operator is the operator who moves the program, "" for the agent.
 	Operator string
 }
 
 func (d *Do) key() key { return keyOf(d.Owner, d.Invocation) }
 
-// Answer is the answer to an action; the fields that are set depend on it.
+// Answer is the answer to an action. The action determines the fields that are set.
 type Answer struct {
 	ID     string
 	Status Status
-	// Reason is why the program is stopped, Text more about it.
+	// Reason is the reason why the program is stopped, Text a further description.
 	Reason, Text string
 	ExitCode     *int
 	Thread       int
@@ -190,15 +191,15 @@ type Answer struct {
 	Modules     []Module
 	Sources     []string
 	JSON        string
-	// Terminated says that a disconnect has ended the program.
+	// Terminated is true if a disconnect has ended the program.
 	Terminated bool
 
-	// Moves are how operators moved the program since the last answer.
+	// Moves are the operators' moves of the program since the last answer.
 	Moves   []contract.DebugMove
 	Records []contract.Record
 }
 
-// Facts that cross wires.
+// Types that are also sent to other services.
 type (
 	Thread   = contract.DebugThread
 	Frame    = contract.DebugFrame
@@ -213,14 +214,14 @@ type Scope struct {
 	Expensive bool
 }
 
-// Breakpoint is a place where a program is to stop.
+// Breakpoint is a position at which a program stops.
 type Breakpoint struct {
 	ID       int
 	Kind     string
 	Path     string
 	Line     int
 	Function string
-	// Actual is the line that the adapter chose, 0 for none.
+	// Actual is the line that the adapter chose, 0 if unknown.
 	Actual                int
 	Condition, LogMessage string
 	HitCount              int
@@ -228,12 +229,12 @@ type Breakpoint struct {
 	Message               string
 	Reference, Access     string
 	Offset                int
-	adapter               int // the adapter's id of it, 0 for none
-	passes                int // how often the program was there, where the pool counts
+	adapter               int // the adapter's id of the breakpoint, 0 if unknown
+	passes                int // the number of hits, if the pool counts them
 	temporary             bool
 }
 
-// DataInfo says how a variable can be watched.
+// DataInfo describes the ways in which a variable can be watched.
 type DataInfo struct {
 	DataID, Description string
 	AccessTypes         []string

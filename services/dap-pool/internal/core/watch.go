@@ -12,14 +12,14 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// The bounds of events. outputEvery is the interval of output of a program that writes on.
+// The limits of events. outputEvery is the interval at which output of a running program is sent.
 const (
 	toldFrames  = 20
 	toldLocals  = 40
 	toldValue   = 256
 	toldOutput  = 8 << 10
 	outputEvery = 100 * time.Millisecond
-	// describeWithin is how long a stop may take to be looked at, then it is told without its calls.
+	// describeWithin is the time limit for reading the state of a stop. After it, the stop is sent without its calls.
 	describeWithin = 2 * time.Second
 )
 
@@ -29,19 +29,19 @@ type Event struct {
 	Root string
 }
 
-// watcher is told of the sessions of a run.
+// watcher receives the events of the sessions of a run.
 type watcher struct {
 	session, run string
 	wanted       chan struct{} // holds a token after a change
 }
 
-// watchers are those of a pool. It is safe for concurrent use.
+// watchers are the watchers of a pool. It is safe for concurrent use.
 type watchers struct {
-	mu   sync.Mutex // guards list; taken last of all
+	mu   sync.Mutex // guards list; locked last of all locks
 	list map[*watcher]bool
 }
 
-// add adds a watcher until remove is called, which reports whether its run has no other.
+// add adds a watcher until remove is called. remove reports whether its run has no other watcher.
 func (w *watchers) add(one *watcher) (remove func() (last bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +62,7 @@ func (w *watchers) add(one *watcher) (remove func() (last bool)) {
 	}
 }
 
-// wake has the watchers of a session look at it.
+// wake makes the watchers of a session check the session.
 func (w *watchers) wake(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,17 +76,17 @@ func (w *watchers) wake(s *session) {
 	}
 }
 
-// news is the state of a session that a watcher knows.
+// news is the state of a session that a watcher has received.
 type news struct {
 	began, ended bool
 	epoch        int
-	output       int64 // up to where
+	output       int64 // the offset up to which output was sent
 }
 
-// Watch tells of the sessions of a run until ctx ends. It compares the present state with the last one
-// told, so that a slow tell costs no memory: stops that the program has left are passed over, and output is cut. It
-// fails as tell does. The sessions end with the last watcher of their run, which holds the run: after kill -9 of it
-// the end of the run might come unheard.
+// Watch sends the events of a run's sessions to tell until ctx ends. It compares the present state with the last one
+// sent, so that a slow tell costs no memory: it skips stops that the program has left, and cuts output. It returns the
+// errors of tell. The sessions end with the last watcher of their run, which holds the run: after a kill -9 of the
+// watcher's process the end of the run may not be reported.
 func (p *Pool) Watch(ctx context.Context, owner, run string, tell func(Event) error) error {
 	one := &watcher{session: owner, run: run, wanted: make(chan struct{}, 1)}
 	remove := p.watchers.add(one)
@@ -98,7 +98,7 @@ func (p *Pool) Watch(ctx context.Context, owner, run string, tell func(Event) er
 	told := map[*session]*news{}
 	later := time.NewTimer(0)
 	defer later.Stop()
-	var quiet time.Time // no output before it
+	var quiet time.Time // no output is sent before this time
 	for {
 		list := p.pick(func(k key) bool { return k.session == owner && k.run == run })
 		for _, s := range list {
@@ -135,14 +135,14 @@ func (p *Pool) Watch(ctx context.Context, owner, run string, tell func(Event) er
 	}
 }
 
-// about fills in of which session an event is.
+// about sets the session's fields of an event.
 func (s *session) about(e contract.DebugEvent) contract.DebugEvent {
 	e.ID, e.Invocation, e.Agent, e.At = s.start.ID, s.start.Invocation, s.start.Owner.Agent, time.Now().UnixMilli()
 	return e
 }
 
-// tell tells a watcher of the changes of the session. With quiet it keeps back output of a program that goes on, and
-// reports whether there is some.
+// tell sends the changes of the session to a watcher. If quiet is true it holds back output of a running program, and
+// reports whether there is any.
 func (s *session) tell(
 	ctx context.Context, n *news, quiet bool, tell func(contract.DebugEvent) error,
 ) (held bool, err error) {
@@ -166,7 +166,7 @@ func (s *session) tell(
 	switch {
 	case status == Exited || status == ended:
 		select {
-		case <-s.finished: // with it comes the last of the output
+		case <-s.finished: // the last of the output precedes it
 		default:
 			return false, nil
 		}
@@ -174,7 +174,7 @@ func (s *session) tell(
 		last.End = &contract.DebugEnd{Reason: s.reason, ExitCode: s.exitCode}
 		s.mu.Unlock()
 		n.ended = true
-	case status == Stopped && n.epoch != epoch && !acting: // the agent's questions come first
+	case status == Stopped && n.epoch != epoch && !acting: // the agent's requests go first
 		if last.Stop = s.describe(ctx, stop, epoch, moved); last.Stop != nil {
 			n.epoch = epoch
 		}

@@ -14,13 +14,14 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// ErrAdapter is the error of calls after the connection to the adapter is over: it has ended, or broke a bound.
+// ErrAdapter is the error of calls after the end of the connection to the adapter: the adapter has ended, or exceeded a
+// limit.
 var ErrAdapter = errors.New("the debug adapter is gone")
 
-// errorBytes bounds the text of a refusal.
+// errorBytes is the maximum size of the text of a refusal.
 const errorBytes = 4 << 10
 
-// Refusal is an adapter's error as its answer to a request.
+// Refusal is an error with which an adapter answers a request.
 type Refusal struct {
 	Command, Message string
 }
@@ -29,13 +30,13 @@ func (r *Refusal) Error() string { return r.Message }
 
 // Options are the settings of a client.
 type Options struct {
-	// MessageBytes bounds one message of the adapter.
+	// MessageBytes is the maximum size of a message of the adapter.
 	MessageBytes int
-	// Event is called with each event, in the order they came, by the goroutine that reads: an answer is handed
-	// out after the events that came before it. It must be quick.
+	// Event receives each event, in the order of arrival, on the goroutine that reads: an answer is returned after the
+	// events before it. Event must return soon.
 	Event func(name string, body json.RawMessage)
-	// Request is called with each request of the adapter's, in the same way; answer may be called later, once, by any
-	// goroutine. Without it all are refused.
+	// Request receives each request of the adapter in the same way. answer may be called later, once, by any goroutine. If
+	// Request is nil, all requests are refused.
 	Request func(command string, arguments json.RawMessage, answer func(body any, err error))
 }
 
@@ -49,12 +50,12 @@ type Client struct {
 	mu      sync.Mutex // guards the fields below
 	seq     int
 	waiting map[int]*Pending
-	err     error // why the connection is over
+	err     error // the reason why the connection has ended
 
 	close func()
 }
 
-// New returns a client of an adapter that reads and writes conn, which is the client's to close from here on.
+// New returns a client of an adapter that reads and writes conn. From then on only the client closes conn.
 func New(conn io.ReadWriteCloser, opts Options) *Client {
 	c := &Client{conn: conn, opts: opts, out: newWriter(conn), done: make(chan struct{}), waiting: map[int]*Pending{}}
 	c.close = sync.OnceFunc(func() {
@@ -67,7 +68,7 @@ func New(conn io.ReadWriteCloser, opts Options) *Client {
 	return c
 }
 
-// Pending is a request that is not answered yet.
+// Pending is a request without an answer yet.
 type Pending struct {
 	c       *Client
 	seq     int
@@ -75,7 +76,7 @@ type Pending struct {
 	answer  chan incoming // capacity 1
 }
 
-// request is an outgoing request; its arguments are of any type, so that a zero can be sent.
+// request is an outgoing request. Its arguments have any type, so that a zero is sent too.
 type request struct {
 	godap.Request
 	Arguments any `json:"arguments,omitempty"`
@@ -115,15 +116,15 @@ func (c *Client) Start(command string, arguments any) (*Pending, error) {
 	return p, nil
 }
 
-// leave gives up the answer.
+// leave abandons the answer.
 func (p *Pending) leave() {
 	p.c.mu.Lock()
 	defer p.c.mu.Unlock()
 	delete(p.c.waiting, p.seq)
 }
 
-// Wait waits for the answer and reads its body, unless that is nil. It fails with a [Refusal], with ctx's error,
-// and with [ErrAdapter].
+// Wait waits for the answer and decodes its body into body, unless body is nil. It fails with a [Refusal], with ctx's
+// error, and with [ErrAdapter].
 func (p *Pending) Wait(ctx context.Context, body any) error {
 	select {
 	case m := <-p.answer:
@@ -133,7 +134,7 @@ func (p *Pending) Wait(ctx context.Context, body any) error {
 		return ctx.Err()
 	case <-p.c.done:
 	}
-	select { // it may have been the last message
+	select { // the answer may have been the last message
 	case m := <-p.answer:
 		return p.take(m, body)
 	default:
@@ -141,7 +142,7 @@ func (p *Pending) Wait(ctx context.Context, body any) error {
 	}
 }
 
-// take reads an answer.
+// take decodes an answer.
 func (p *Pending) take(m incoming, body any) error {
 	if !m.Success {
 		return &Refusal{Command: p.command, Message: reason(m)}
@@ -186,10 +187,10 @@ func (c *Client) Call(ctx context.Context, command string, arguments, body any) 
 	return p.Wait(ctx, body)
 }
 
-// Done is closed when the connection is over and all that came is handed out.
+// Done is closed when the connection has ended and all received messages are handled.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection is over, nil while it is not.
+// Err returns the reason why the connection has ended, nil before its end.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +208,7 @@ func (c *Client) fail(err error) {
 	}
 }
 
-// read reads messages until the connection ends or breaks a bound.
+// read reads messages until the connection ends or exceeds a limit.
 func (c *Client) read() {
 	defer close(c.done)
 	in := newReader(c.conn, c.opts.MessageBytes)
@@ -227,7 +228,7 @@ func (c *Client) read() {
 	}
 }
 
-// take hands a message to its receiver.
+// take passes a message to its receiver.
 func (c *Client) take(m incoming) {
 	switch m.Type {
 	case "event":
@@ -249,13 +250,13 @@ func (c *Client) take(m incoming) {
 	}
 }
 
-// response is an answer to the adapter; its body is of any type.
+// response is an answer to the adapter. Its body has any type.
 type response struct {
 	godap.Response
 	Body any `json:"body,omitempty"`
 }
 
-// answer answers a request of the adapter's.
+// answer answers a request of the adapter.
 func (c *Client) answer(m incoming, body any, err error) {
 	answer := &response{Body: body}
 	if err != nil {
@@ -268,5 +269,5 @@ func (c *Client) answer(m incoming, body any, err error) {
 	c.seq++
 	answer.Seq = c.seq
 	c.mu.Unlock()
-	_ = c.out.write(answer) // an adapter that reads no answers is found by the next request
+	_ = c.out.write(answer) // the next request detects an adapter that reads no answers
 }

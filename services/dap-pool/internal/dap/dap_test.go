@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stream is a connection with a far side that has sent its last byte.
+// stream is a connection to a peer that has sent its last byte.
 type stream struct {
 	io.Reader
 	io.Writer
@@ -25,7 +25,7 @@ type stream struct {
 
 func (stream) Close() error { return nil }
 
-// Frames of any bytes are read or refused, and a content is no longer than allowed.
+// Frames of any bytes are read or refused, and a content is no longer than the limit.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("Content-Length: 2\r\n\r\n{}"))
 	f.Add([]byte("X: y\r\ncontent-length: 4\r\n\r\nnullContent-Length: 99\r\n\r\n{"))
@@ -46,7 +46,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Messages of any content end the connection or are taken; each call is answered once.
+// Messages with any content are handled or end the connection; each call is answered once.
 func FuzzMessages(f *testing.F) {
 	f.Add(`{"seq":1,"type":"response","request_seq":1,"success":true,"body":{}}`)
 	f.Add(`{"type":"response","request_seq":1,"body":{"error":{"format":"{a}","variables":{"a":"{a}{a}"}}}}`)
@@ -75,7 +75,7 @@ func itoa(n int) string {
 	return string(data)
 }
 
-// An adapter that does not read is found when the queue is full, and a call never blocks on it.
+// An adapter that does not read is detected when the queue is full. A call never blocks on it.
 func TestAdapterThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
@@ -94,7 +94,7 @@ func TestAdapterThatDoesNotRead(t *testing.T) {
 	t.Error("20 MB were queued")
 }
 
-// A call ends with its context; its late answer is thrown away, and the connection goes on.
+// A call ends with its context. Its late answer is dropped, and the connection continues.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// headerBytes bounds the headers of one frame.
+	// headerBytes is the maximum size of the headers of one frame.
 	headerBytes = 4 << 10
-	// queueBytes bounds the frames that an adapter has not read yet.
+	// queueBytes is the maximum size of the frames that an adapter has not read yet.
 	queueBytes = 16 << 20
 )
 
@@ -50,8 +50,8 @@ func (r *reader) read() ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// header reads the headers of a frame and returns the length of its content. Headers other than Content-Length
-// are passed over, which go-dap's own reader refuses.
+// header reads the headers of a frame and returns the length of its content. It ignores headers other than
+// Content-Length, which go-dap's own reader refuses.
 func (r *reader) header() (int, error) {
 	length, left := -1, headerBytes
 	for {
@@ -86,14 +86,14 @@ func (r *reader) header() (int, error) {
 	}
 }
 
-// writer queues frames and writes them from a goroutine of its own: to queue never blocks.
+// writer queues frames and writes them on its own goroutine, so that write never blocks.
 type writer struct {
 	out io.Writer
 
 	mu     sync.Mutex // guards the fields below
 	queue  [][]byte
 	queued int
-	err    error // why writing is over
+	err    error // the reason why writing has ended
 
 	more chan struct{} // holds a token while the queue has changed
 	done chan struct{} // closed at the end of the goroutine
@@ -125,7 +125,7 @@ func (w *writer) write(message godap.Message) error {
 	return err
 }
 
-// stop ends writing; the queue is not written any more.
+// stop ends the writing; the rest of the queue is dropped.
 func (w *writer) stop(err error) {
 	w.mu.Lock()
 	if w.err == nil {

@@ -1,5 +1,5 @@
-// Package fakedap is a debug adapter for tests: of a program of ten lines, each a statement, in one thread with
-// one frame of id 0. It does as told by its mode, which is how tests meet every misbehaviour.
+// Package fakedap is a debug adapter for tests. Its program has ten lines with a statement each, and one thread with
+// one frame of id 0. Its mode selects a behaviour, such as every kind of misbehaviour.
 package fakedap
 
 import (
@@ -17,45 +17,45 @@ import (
 // The modes, joined by commas.
 const (
 	Hang     = "hang"     // requests after the handshake are never answered
-	Garbage  = "garbage"  // text that is no frame in place of the answer to threads
-	Half     = "half"     // half a frame in place of the answer to threads, then the end
-	Huge     = "huge"     // a message of 100 MB is announced in place of the answer to threads
-	NoJSON   = "no-json"  // a frame of no JSON in place of the answer to threads
-	WrongSeq = "wrong"    // each answer follows one to an unknown request
-	Twice    = "twice"    // initialized is sent once more after the configuration
+	Garbage  = "garbage"  // text without a frame instead of the answer to threads
+	Half     = "half"     // half a frame instead of the answer to threads, then the end of the output
+	Huge     = "huge"     // the header of a message of 100 MB instead of the answer to threads
+	NoJSON   = "no-json"  // a frame without JSON instead of the answer to threads
+	WrongSeq = "wrong"    // before each answer comes one to an unknown request
+	Twice    = "twice"    // initialized is sent again after the configuration
 	Late     = "late"     // launch is answered after configurationDone
 	Flood    = "flood"    // each continue prints 2 MB
 	Deaf     = "deaf"     // disconnect has no effect
 	Crash    = "crash"    // continue ends the adapter
 	Endless  = "endless"  // continue runs until pause
 	Refuse   = "refuse"   // launch is refused
-	Strange  = "strange"  // bodies are of other types than the protocol says
+	Strange  = "strange"  // bodies have other types than the protocol requires
 	Bare     = "bare"     // no capabilities
-	Lying    = "lying"    // a stopped event comes ahead of the answer to continue, and one after the end
-	Asking   = "asking"   // the program stops at its entry when a terminal that is asked for is there
+	Lying    = "lying"    // a stopped event comes before the answer to continue, and one after the end
+	Asking   = "asking"   // the adapter requests a terminal, and the program stops at its entry when the terminal exists
 	Long     = "long"     // values of 1 MB and 50,000 variables
 	Killed   = "killed"   // launch ends the adapter
 	Quiet    = "quiet"    // initialized is never sent
 	Abandons = "abandons" // continue ends with terminated and no exit code
-	EndsAt   = "ends-at:" // the request of the name that follows ends the adapter
+	EndsAt   = "ends-at:" // the request with the name after the colon ends the adapter
 	Simple   = "simple"   // the capabilities of a simple adapter: conditions, but no counts and no log messages
-	Laps     = "laps"     // the lines are run three times
-	Parent   = "parent"   // the program is started as a child session, on a connection of its own
-	NoIDs    = "no-ids"   // a stop does not say at which breakpoints it is
+	Laps     = "laps"     // the lines run three times
+	Parent   = "parent"   // the program is started as a child session, with its own connection
+	NoIDs    = "no-ids"   // a stop does not name its breakpoints
 )
 
-// lines is how long the program is; its exit code is 7.
+// lines is the length of the program; its exit code is 7.
 const (
 	lines    = 10
 	exitCode = 7
 )
 
-// Adapter is a fake adapter at work.
+// Adapter is a running fake adapter.
 type Adapter struct {
 	mode []string
 	conn io.ReadWriteCloser
 
-	mu    sync.Mutex // guards the fields below and writing
+	mu    sync.Mutex // guards the fields below and the writes
 	seq   int
 	seen  []string
 	asked map[string]json.RawMessage
@@ -66,21 +66,21 @@ type Adapter struct {
 	later func()
 }
 
-// New returns an adapter that speaks over conn.
+// New returns an adapter that uses conn.
 func New(conn io.ReadWriteCloser, mode string) *Adapter {
 	return &Adapter{
 		mode: strings.Split(mode, ","), conn: conn, line: 1, stops: map[int]bool{}, asked: map[string]json.RawMessage{},
 	}
 }
 
-// Seen returns the commands that came, in their order.
+// Seen returns the received commands, in their order.
 func (a *Adapter) Seen() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.seen)
 }
 
-// Asked returns the last arguments of a command, or the answer to one of the adapter's own.
+// Asked returns the last arguments of a command, or the answer to a request of the adapter.
 func (a *Adapter) Asked(command string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +131,7 @@ func (a *Adapter) Serve() {
 	}
 }
 
-// raw writes bytes as they are.
+// raw writes text without a frame.
 func (a *Adapter) raw(text string) { _, _ = io.WriteString(a.conn, text) }
 
 func (a *Adapter) send(fields map[string]any) {
@@ -139,7 +139,7 @@ func (a *Adapter) send(fields map[string]any) {
 	fields["seq"] = a.seq
 	content, err := json.Marshal(fields)
 	if err == nil {
-		_ = godap.WriteBaseMessage(a.conn, content) // a client that has left
+		_ = godap.WriteBaseMessage(a.conn, content) // it fails if the client has left
 	}
 }
 
@@ -212,7 +212,7 @@ func (a *Adapter) take(m message) bool {
 	return a.control(m)
 }
 
-// misbehaves breaks the framing, in the modes that do.
+// misbehaves breaks the framing, in the modes with that behaviour.
 func (a *Adapter) misbehaves() bool {
 	switch {
 	case a.is(Garbage):
@@ -260,7 +260,7 @@ func (a *Adapter) configured(m message) bool {
 		a.later()
 	}
 	if a.is(Asking) {
-		return true // it stops with the terminal
+		return true // the program stops when the terminal exists
 	}
 	if a.is(Parent) && !a.child {
 		a.send(map[string]any{"type": "request", "command": "startDebugging", "arguments": map[string]any{
@@ -275,7 +275,7 @@ func (a *Adapter) configured(m message) bool {
 	return true
 }
 
-// control answers the requests that move the program.
+// control answers the requests that continue or stop the program.
 func (a *Adapter) control(m message) bool {
 	switch m.Command {
 	case "continue":
@@ -309,7 +309,7 @@ func (a *Adapter) control(m message) bool {
 	return true
 }
 
-// run runs to the next breakpoint or the end.
+// run continues to the next breakpoint or the end.
 func (a *Adapter) run(m message) {
 	if a.is(Flood) {
 		for range 64 {
@@ -347,7 +347,7 @@ func (a *Adapter) over() {
 	a.event("terminated", nil)
 }
 
-// again begins another lap, where there is one.
+// again starts another lap, if there is one.
 func (a *Adapter) again() bool {
 	if a.lap++; !a.is(Laps) || a.lap >= 3 {
 		return false
@@ -356,10 +356,10 @@ func (a *Adapter) again() bool {
 	return true
 }
 
-// childMark is the argument of launch that makes a child of a session.
+// childMark is the argument of launch that selects a child session.
 const childMark = "__child"
 
-// complaint is the message of a breakpoint, empty for one within the program.
+// complaint returns the message of a breakpoint outside the program, empty for one inside.
 func complaint(line int) string {
 	if line > lines {
 		return "no such line"
@@ -381,7 +381,7 @@ func (a *Adapter) setLines(m message) {
 	a.answer(m, godap.SetBreakpointsResponseBody{Breakpoints: points})
 }
 
-// look answers the requests that look at the program.
+// look answers the requests that read the state of the program.
 func (a *Adapter) look(m message) {
 	source := map[string]any{"path": "/project/a.fake"}
 	switch m.Command {

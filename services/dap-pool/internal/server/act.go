@@ -6,7 +6,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// Act does an action on a debug session.
+// Act executes an action on a debug session.
 func (s *Server) Act(ctx context.Context, req *dappoolv1.ActRequest) (*dappoolv1.ActResponse, error) {
 	do, err := actionFromProto(req)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 func stateToProto(a core.Answer) *commonv1.DebugState { return stateOf(a).Proto() }
 
-// state returns the state of an answer, nil for one that only looked.
+// state returns the state of an answer, nil for an action that only read.
 func state(a core.Answer) *commonv1.DebugState {
 	if a.Status == "" {
 		return nil
@@ -40,5 +40,5 @@ func answerToProto(a core.Answer) *dappoolv1.ActResponse {
 
 func breakpointToProto(b core.Breakpoint) *commonv1.DebugBreakpoint { return breakpointOf(b).Proto() }
 
-// valid returns text as a message holds it.
+// valid returns text as valid UTF-8, which messages require.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

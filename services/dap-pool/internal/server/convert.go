@@ -12,7 +12,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// maxTimeout is the longest wait for a stop in milliseconds.
+// maxTimeout is the maximum time to wait for a stop in milliseconds.
 const maxTimeout = int64(time.Hour / time.Millisecond)
 
 func startFromProto(p *dappoolv1.StartRequest) (core.Start, error) {

@@ -8,7 +8,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// ListDebugSessions says which debug sessions there are.
+// ListDebugSessions lists the debug sessions.
 func (s *Server) ListDebugSessions(_ context.Context, req *dappoolv1.ListDebugSessionsRequest) (
 	*dappoolv1.ListDebugSessionsResponse, error,
 ) {

@@ -1,5 +1,5 @@
-// Package server is dap-pool's gRPC side: messages in, core's types out, and back. One file per RPC; convert.go
-// and answer.go hold the only code that knows both sides.
+// Package server is the gRPC server of dap-pool. It converts messages to the types of core and back. Each RPC has a
+// file; only convert.go and answer.go use both kinds of types.
 package server
 
 import (

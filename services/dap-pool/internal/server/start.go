@@ -8,7 +8,7 @@ import (
 	dappoolv1 "kaged.dev/proto/gen/kaged/dappool/v1"
 )
 
-// Start begins a debug session.
+// Start starts a debug session.
 func (s *Server) Start(ctx context.Context, req *dappoolv1.StartRequest) (*dappoolv1.StartResponse, error) {
 	start, err := startFromProto(req)
 	if err != nil {
