@@ -9,10 +9,10 @@ import (
 
 // Config is [services.issue].
 type Config struct {
-	// DatabaseConns is how many connections to the database there are at most.
+	// DatabaseConns is the maximum number of connections to the database.
 	DatabaseConns int `toml:"database_conns"`
-	// DatabaseStall is the longest silence of the database: after it waiting requests fail, and new ones are refused
-	// until it answers.
+	// DatabaseStall is the time without an answer of the database after which waiting requests fail, and new requests are
+	// refused until it answers.
 	DatabaseStall config.Duration `toml:"database_stall"`
 }
 
@@ -21,7 +21,7 @@ func DefaultConfig() Config {
 	return Config{DatabaseConns: 4, DatabaseStall: config.Duration(5 * time.Second)}
 }
 
-// Validate fails with bad_request for a value without a meaning.
+// Validate fails with bad_request for an invalid value.
 func (c Config) Validate() error {
 	return check.Positive(
 		check.Setting{Key: "database_conns", Value: int64(c.DatabaseConns)},

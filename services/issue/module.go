@@ -6,7 +6,7 @@ import (
 	"kaged.dev/services/issue/internal/database/migrations"
 )
 
-// Module is the issue service as a process may run it. It calls no other service.
+// Module is the issue service as a part of a process. It calls no other service.
 var Module = host.Module{
 	Name: "issue", Defaults: DefaultConfig(), New: newModule,
 	Schema: host.Schema{Name: migrations.Schema, Files: migrations.Files},

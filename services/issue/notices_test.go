@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/issue"
 )
 
-// listen returns the notices of changed issues from now on.
+// listen returns the notices of changed issues that are sent after the call.
 func listen(t *testing.T, server *bustest.Private) <-chan *issuev1.IssueChanged {
 	t.Helper()
 	heard := make(chan *issuev1.IssueChanged, 1000)
@@ -38,8 +38,8 @@ func wantNotice(t *testing.T, heard <-chan *issuev1.IssueChanged, number int64, 
 	}
 }
 
-// Each committed change of an issue is followed by one notice, by an operator as by an agent; refused changes and looks
-// are not. A-WS-EV-08, -10; A-ISSUE-01 to -04.
+// Each committed change of an issue is followed by one notice, whether an operator or an agent made it. Refused changes
+// and reads cause no notice. A-WS-EV-08, -10; A-ISSUE-01 to -04.
 func TestChangesAreNoticed(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -111,8 +111,8 @@ func TestChangesAreNoticed(t *testing.T) {
 	}
 }
 
-// A change is not held up by NATS, and its notice follows once NATS is there. A new start repeats recent notices, since
-// those of the process before may have died with it.
+// A change does not wait for NATS, and its notice follows when NATS is available. A start repeats recent notices,
+// because the previous process may have ended before it sent them.
 func TestNoticesOutliveOutages(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)

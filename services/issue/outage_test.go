@@ -10,8 +10,8 @@ import (
 	"kaged.dev/services/issue"
 )
 
-// While Postgres is away each request is refused as unavailable and no change is made; once it is back the same
-// requests succeed, one issue is filed for one client id, and no number is left out.
+// While Postgres is unavailable each request is refused as unavailable and no change is made. When it is available
+// again the same requests succeed, one issue is created for one client id, and no number is left out.
 func TestWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

@@ -26,14 +26,15 @@ import (
 	"kaged.dev/services/issue/internal/store"
 )
 
-// Deps are the collaborators of a [Service].
+// Deps are the dependencies of a [Service].
 type Deps struct {
 	Log *slog.Logger
-	// DatabaseURL connects as the owner of the schema, AppURL as the services' role; empty means the owner steps down.
+	// DatabaseURL connects as the owner of the schema, AppURL as the services' role. If AppURL is empty, the owner changes
+	// to that role.
 	DatabaseURL, AppURL string
-	// NATS is where notices of changes go; nil sends no notice.
+	// NATS is the server that receives notices of changes; nil sends no notices.
 	NATS *bus.Config
-	// Shared says that several operators share the deployment: a workspace's calls are for its operator only.
+	// Shared is true if several operators share the deployment. A workspace may then call only for its own operator.
 	Shared bool
 }
 
@@ -50,7 +51,7 @@ type Service struct {
 	tools  *server.Tools
 }
 
-// New returns a Service. Nothing is started.
+// New returns a Service. It starts no goroutine.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return postgres.Ping(ctx, pool)
 }
 
-// Run implements host.Service. It fails if the schema cannot be used; a database that is away is waited for.
+// Run implements host.Service. It fails if the schema cannot be used, and waits while the database is unavailable.
 func (s *Service) Run(ctx context.Context) error {
 	pool, err := s.openPool(ctx)
 	if pool == nil {
@@ -119,10 +120,10 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// pauses are between the tries while the database is away.
+// pauses are the pauses between tries while the database is unavailable.
 var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
 
-// openPool returns nil without an error if ctx ends first.
+// openPool opens the connection pool. It returns nil without an error if ctx ends first.
 func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
 	cfg := postgres.Config{
 		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
@@ -141,7 +142,7 @@ func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) 
 	return pool, err
 }
 
-// readyUnary refuses calls until the service is ready, and at once while the database does not answer.
+// readyUnary refuses calls until the service is ready, and while the database does not answer.
 func (s *Service) readyUnary(
 	ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {

@@ -112,7 +112,7 @@ func file(t *testing.T, c issuev1.IssueServiceClient, ctx context.Context, proje
 
 func ptr[T any](v T) *T { return &v }
 
-// An issue is filed open, numbered from 1 in its project, and shown to its operator alone. T-ISSUE-CREATE-01, -02,
+// A new issue is open, has a number from 1 in its project, and is visible only to its operator. T-ISSUE-CREATE-01, -02,
 // -03; T-ISSUE-LIST-06.
 func TestFiling(t *testing.T) {
 	t.Parallel()
@@ -142,8 +142,8 @@ func TestFiling(t *testing.T) {
 	}
 }
 
-// Texts over their bounds, of several lines or that Postgres cannot keep are refused with the field's name; texts at
-// the bound are kept whole. T-ISSUE-CREATE-04, -05.
+// Texts that are too long, have several lines or cannot be stored by Postgres are refused with the field's name. Texts
+// of the maximum length are stored completely. T-ISSUE-CREATE-04, -05.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	c, ada := one(t), as(t, "ada", "")
@@ -180,8 +180,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The same request with the same client id files one issue and takes one number, also if many send it at once; other
-// content under it is a conflict.
+// Repeated requests with the same client id create one issue and take one number, even if they are simultaneous.
+// Different content with the same id is a conflict.
 func TestClientID(t *testing.T) {
 	t.Parallel()
 	c, ada := one(t), as(t, "ada", "")
@@ -215,8 +215,8 @@ func TestClientID(t *testing.T) {
 	}
 }
 
-// Two replicas number the issues of a project without a gap and without a double, and of two people at
-// once one closes an issue and the other is refused. T-ISSUE-CREATE-03.
+// Two replicas number the issues of a project without gaps and duplicates. If two people close an issue at once, one
+// succeeds and the other is refused. T-ISSUE-CREATE-03.
 func TestTwoReplicas(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -262,8 +262,8 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// A change names its fields, keeps the first body, records an update for each field, and is refused for another
-// version than the one that If-Match names. T-ISSUE-UPDATE-02 to -05, -07; T-ISSUE-GET-02, -03.
+// A change names its fields, keeps the first body, and records an update for each field. It is refused if If-Match
+// names another version than the present one. T-ISSUE-UPDATE-02 to -05, -07; T-ISSUE-GET-02, -03.
 func TestEditing(t *testing.T) {
 	t.Parallel()
 	c, ada := one(t), as(t, "ada", "")
@@ -335,8 +335,8 @@ func TestEditing(t *testing.T) {
 	}
 }
 
-// Words are found in titles and bodies in any script and case, parts of titles where no issue has the words, and only
-// in the project; typed text is never read as SQL or as a pattern. T-ISSUE-LIST-03, -04, -05.
+// A search finds words in titles and bodies in any script and case, or parts of titles if no issue has the words, and
+// only in the project. The query is never read as SQL or as a pattern. T-ISSUE-LIST-03, -04, -05.
 func TestSearching(t *testing.T) {
 	t.Parallel()
 	c, ada := one(t), as(t, "ada", "")
@@ -408,7 +408,7 @@ func TestSearching(t *testing.T) {
 	}
 }
 
-// Comments are stored as they are, in order, and need an issue and a text. T-ISSUE-COMMENT-01 to -06; T-ISSUE-GET-04,
+// Comments are stored unchanged, in order. They need an issue and a text. T-ISSUE-COMMENT-01 to -06; T-ISSUE-GET-04,
 // -05.
 func TestComments(t *testing.T) {
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 )
 
-// An agent works through its checklist: each action answers with the whole list; an unknown issue and an action that
-// is not one are refused as tools refuse them. T-TODO-03, -04, -06, -08, -09, -13, -14, -17, -18; T-TODO-BUBBLE-04.
+// An agent works through its checklist: each action returns the whole list. An unknown issue and an unknown action are
+// refused with the errors of tools. T-TODO-03, -04, -06, -08, -09, -13, -14, -17, -18; T-TODO-BUBBLE-04.
 func TestWorkingThroughTodos(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -107,7 +107,7 @@ func TestWorkingThroughTodos(t *testing.T) {
 	}
 }
 
-// Of todos that two replicas start at once exactly one is at work. T-TODO-12.
+// If two replicas start todos at the same time, exactly one todo is in progress. T-TODO-12.
 func TestStartingAtOnce(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -150,7 +150,7 @@ func TestStartingAtOnce(t *testing.T) {
 	}
 }
 
-// The tool's actions answer with their results and refuse as tools do. T-ISSUE-LIST-01, -02; T-ISSUE-GET-01, -05;
+// The tool's actions return their results, and errors are those of tools. T-ISSUE-LIST-01, -02; T-ISSUE-GET-01, -05;
 // T-ISSUE-TRANS-01, -04 to -08; T-FM-14, T-FM-15.
 func TestUsingIssues(t *testing.T) {
 	t.Parallel()
@@ -209,8 +209,8 @@ func TestUsingIssues(t *testing.T) {
 	}
 }
 
-// A reminder names the first five open todos, or others behind which the one at work is, and how many are open; dropped
-// and completed ones and those of other operators are not in it. T-TODO-STICKY-02, -03.
+// A reminder has the first five open todos, or others up to the todo in progress, and the number of open todos. It has
+// no dropped or completed todos, and none of other operators. T-TODO-STICKY-02, -03.
 func TestReminders(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)

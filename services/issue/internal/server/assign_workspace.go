@@ -13,14 +13,14 @@ import (
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 )
 
-// Workspaces keeps which operators workspaces serve.
+// Workspaces stores the operator of each workspace.
 type Workspaces interface {
 	Assign(ctx context.Context, workspace, operator string, assignment int64) error
 	// OperatorOf returns "" for a workspace without an operator.
 	OperatorOf(ctx context.Context, workspace string) (string, error)
 }
 
-// AssignWorkspace notes which operator a workspace serves.
+// AssignWorkspace stores the operator of a workspace.
 func (s *Tools) AssignWorkspace(
 	ctx context.Context, req *issuev1.AssignWorkspaceRequest,
 ) (*issuev1.AssignWorkspaceResponse, error) {
@@ -31,9 +31,9 @@ func (s *Tools) AssignWorkspace(
 	return &issuev1.AssignWorkspaceResponse{}, err
 }
 
-// Proven refuses calls of the tools for an operator whom the caller's workspace does not serve: the operator in a
-// call's metadata is the caller's word, the workspace in its certificate is proven. It is for deployments that
-// operators share. It fails with forbidden, details.reason workspace_of_another.
+// Proven refuses calls of the tools for an operator other than that of the caller's workspace: the operator in a call's
+// metadata is only a claim, but the workspace in its certificate is proven. It is for deployments with several
+// operators. It fails with forbidden, details.reason workspace_of_another.
 func Proven(of Workspaces) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if !strings.HasPrefix(info.FullMethod, "/"+issuev1.IssueToolService_ServiceDesc.ServiceName+"/") {
@@ -41,7 +41,7 @@ func Proven(of Workspaces) grpc.UnaryServerInterceptor {
 		}
 		id := rpc.IdentityOf(ctx)
 		switch id.Service {
-		case "session-manager", mtls.Debug: // the caller table says which methods
+		case "session-manager", mtls.Debug: // the caller table restricts the methods
 			return next(ctx, req)
 		}
 		caller := ident.CallerFrom(ctx).UserID

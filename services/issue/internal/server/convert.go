@@ -7,10 +7,10 @@ import (
 	"kaged.dev/services/issue/internal/core/issues"
 )
 
-// names are the values of an enum of the contract by their names in core.
+// names maps the names in core to the values of an enum of the contract.
 type names[T comparable, E ~int32] map[T]E
 
-// of returns the value's name in core, "" for one that is not said.
+// of returns the value's name in core, "" for an unset value.
 func (n names[T, E]) of(value E) (name T) {
 	for name, v := range n {
 		if v == value {

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/issue/internal/core/issues"
 )
 
-// CreateIssue files an issue.
+// CreateIssue creates an issue.
 func (s *Server) CreateIssue(ctx context.Context, req *apiv1.CreateIssueRequest) (*apiv1.CreateIssueResponse, error) {
 	i, created, err := s.issues.Create(ctx, project(ctx, req.GetProjectId()), issues.Draft{
 		Title: req.GetTitle(), Body: req.GetBody(), ClientID: req.GetClientId(), ImportedFrom: req.GetImportedFrom(),

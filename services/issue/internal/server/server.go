@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/issue/internal/core/issues"
 )
 
-// Server is the gRPC service. Handlers translate and delegate.
+// Server is the gRPC service. Its handlers convert messages and call core.
 type Server struct {
 	issuev1.UnimplementedIssueServiceServer
 	issues *issues.Service

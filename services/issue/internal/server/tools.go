@@ -19,7 +19,7 @@ type Tools struct {
 // NewTools returns the tools' service of the issues.
 func NewTools(s *issues.Service, of Workspaces) *Tools { return &Tools{issues: s, workspaces: of} }
 
-// UseIssues is one action of kaged.issue.
+// UseIssues executes one action of kaged.issue.
 func (s *Tools) UseIssues(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev1.UseIssuesResponse, error) {
 	resp, err := s.use(ctx, req)
 	return resp, issues.AsTool(err, req.GetNumber())
@@ -56,7 +56,7 @@ func (s *Tools) use(ctx context.Context, req *issuev1.UseIssuesRequest) (*issuev
 	return nil, fault.New(fault.InvalidParams, "action must be list, get, create, comment or transition.")
 }
 
-// WorkTodos is one action of kaged.todo.
+// WorkTodos executes one action of kaged.todo.
 func (s *Tools) WorkTodos(ctx context.Context, req *issuev1.WorkTodosRequest) (*issuev1.WorkTodosResponse, error) {
 	done, err := s.issues.Work(ctx, ref(ctx, req), issues.Work{
 		Action: issues.Action(req.GetAction()), Content: req.GetContent(), Text: req.GetText(),
@@ -73,7 +73,7 @@ func (s *Tools) WorkTodos(ctx context.Context, req *issuev1.WorkTodosRequest) (*
 	}, nil
 }
 
-// RemindTodos returns the open todos that an agent is reminded of.
+// RemindTodos returns the open todos for the reminder to an agent.
 func (s *Tools) RemindTodos(
 	ctx context.Context, req *issuev1.RemindTodosRequest,
 ) (*issuev1.RemindTodosResponse, error) {

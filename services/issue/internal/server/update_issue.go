@@ -48,7 +48,7 @@ func assignment(v *structpb.Value) (given bool, value string, err error) {
 		[]string{"assignment"})
 }
 
-// ifMatch is the metadata key that the gateway passes the header If-Match under.
+// ifMatch is the metadata key under which the gateway passes the header If-Match.
 const ifMatch = "if-match"
 
 // version reads If-Match: a version in quotes, or * for any.

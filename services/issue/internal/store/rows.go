@@ -20,7 +20,7 @@ type row interface {
 		db.SearchRecentTitlesRow | db.SearchTitlesRow
 }
 
-// listed turns the rows of a list into issues.
+// listed converts the rows of a list to issues.
 func listed[R row](rows []R, err error) ([]issues.Issue, error) {
 	if err != nil {
 		return nil, err

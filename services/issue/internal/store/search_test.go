@@ -14,8 +14,8 @@ import (
 	"kaged.dev/services/issue/internal/database/migrations"
 )
 
-// A search finds the same issues in the same order whether the newest issues fill its pages, the index of words does,
-// or both in turn; other projects and operators are left out. It counts as many, up to its bound.
+// A search returns the same issues in the same order whether its pages come from the newest issues, from the index of
+// words, or from both in turn. Other projects and operators are excluded. The count is the same, up to its limit.
 func TestSearchLooksAtTheNewestFirst(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -74,7 +74,7 @@ func TestSearchLooksAtTheNewestFirst(t *testing.T) {
 	}
 }
 
-// paged returns the numbers of all issues of a list, asked for in pages of seven.
+// paged returns the numbers of all issues of a list, read in pages of seven.
 func paged(t *testing.T, s *Store, f issues.Filter) []int64 {
 	t.Helper()
 	f.Rows = 7

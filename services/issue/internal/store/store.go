@@ -1,6 +1,6 @@
-// Package store keeps issues, their updates and their todos in Postgres. A change holds the row of its issue, so that
-// changes of one issue follow each other; the number of a new issue is taken in its transaction, so a failed
-// transaction leaves no gap.
+// Package store stores issues, their updates and their todos in Postgres. A change locks the row of its issue, so that
+// the changes of one issue are made one after the other. The number of a new issue is taken in its transaction, so a
+// failed transaction leaves no gap.
 package store
 
 import (
@@ -26,32 +26,33 @@ import (
 type Store struct {
 	db     database.DB
 	recent int32
-	most   int32 // to which matching issues are counted
+	most   int32 // the highest count of matching issues
 }
 
-// recent is the number of a project's newest issues in which a search looks before it asks the index of words or
-// titles. A text that fills no page there is so rare that the index returns few issues, which it does in no order.
+// recent is the number of a project's newest issues that a search reads before it uses the index of words or titles. If
+// they do not fill a page, the text is so rare that the index returns few issues; the index has no order.
 const recent = 2000
 
 // New returns the store in a database.
 func New(db database.DB) *Store { return &Store{db, recent, issues.MaxCounted} }
 
-// ProbeWrite writes as much as filing an issue does first; its transaction is taken back.
+// ProbeWrite writes the same rows as the start of a creation of an issue; its transaction is rolled back.
 func ProbeWrite(ctx context.Context, tx pgx.Tx) error {
 	_, err := db.New(tx).TakeNumber(ctx, "", "")
 	return err
 }
 
-// scope is the word that all issues of a project have, and no text: a lexeme of folded text holds no capital.
+// scope returns a word that all issues of a project have and no text has: a lexeme of folded text has no capital
+// letter.
 func scope(p issues.Project) string {
 	sum := md5.Sum([]byte(p.Owner + "\x00" + p.ID))
 	return "P" + hex.EncodeToString(sum[:])
 }
 
-// words is the text that is searched.
+// words returns the text that is searched.
 func words(title, body string) string { return issues.Fold(title) + "\n" + issues.Fold(body) }
 
-// errTaken ends a transaction that is not to be kept, with the number that it took.
+// errTaken ends a transaction that must be rolled back, with the number that it took.
 var errTaken = errors.New("the client id was used before")
 
 // Create implements [issues.Store].
@@ -63,7 +64,7 @@ func (s *Store) Create(ctx context.Context, i issues.Issue) (filed issues.Issue,
 			return err
 		}
 		if i.ClientID != "" {
-			// The counter's row is held, so an issue with this client id is either committed or will never be.
+			// The counter's row is locked, so an issue with this client id is either committed or will never exist.
 			row, err := q.FindByClientID(ctx, i.Owner, i.Project.ID, i.ClientID)
 			if err == nil {
 				filed = issueOf(db.FindIssueRow(row))
@@ -105,7 +106,7 @@ func (s *Store) Find(ctx context.Context, at issues.Ref) (issues.Issue, error) {
 	return issueOf(row), database.Fail(err, "find issue")
 }
 
-// lock holds an issue until the transaction ends.
+// lock locks an issue until the transaction ends.
 func lock(ctx context.Context, q *db.Queries, at issues.Ref) (issues.Issue, error) {
 	row, err := q.LockIssue(ctx, at.Owner, at.ID, at.Number)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -237,7 +238,7 @@ func (s *Store) ChangeTodos(ctx context.Context, at issues.Ref, now int64,
 		var p database.Pipeline
 		q := db.New(&p)
 		err = q.TouchIssue(ctx, max(now, i.UpdatedAt), i.ID)
-		// The one at work is put back before another is started: an index allows one.
+		// The todo in progress is set back before another is started, because an index allows only one.
 		for _, started := range []bool{false, true} {
 			for k, t := range after {
 				if (t.Status == issues.Working) == started && err == nil && (k >= len(before) || !reflect.DeepEqual(t, before[k])) {
@@ -260,7 +261,7 @@ func sendLast(ctx context.Context, p *database.Pipeline, tx database.DB) error {
 	return err
 }
 
-// stored returns how a transaction ended.
+// stored returns the error of a finished transaction.
 func stored(err error, what string) error {
 	if err == nil {
 		crash.At(crash.IssueStored)
@@ -329,12 +330,12 @@ func (s *Store) List(ctx context.Context, f issues.Filter) ([]issues.Issue, erro
 	return out, nil
 }
 
-// all reports whether a list holds every status.
+// all reports whether a list has every status.
 func all(list []issues.Status) bool {
 	return !slices.ContainsFunc(issues.Statuses(), func(s issues.Status) bool { return !slices.Contains(list, s) })
 }
 
-// amongRecent searches a project's newest issues, and twice as many if those fill most of a page. full says that a
+// amongRecent searches a project's newest issues, and twice as many if those fill most of a page. full is true if a
 // page is full.
 func (s *Store) amongRecent(page int32, search func(recent int32) ([]issues.Issue, error)) (out []issues.Issue,
 	full bool,
@@ -411,8 +412,8 @@ func (s *Store) Count(ctx context.Context, f issues.Filter) (n int64, err error)
 	return n, database.Fail(err, "count issues")
 }
 
-// enough counts among a project's newest issues, and among twice as many if those have many that match. It reports
-// whether that is as far as is counted.
+// enough counts among a project's newest issues, and among twice as many if many of those match. It reports whether the
+// count has reached its limit.
 func (s *Store) enough(count func(recent int32) (int64, error)) (bool, error) {
 	for _, recent := range []int32{s.recent, 2 * s.recent} {
 		n, err := count(recent)
@@ -458,8 +459,8 @@ func (s *Store) countTitles(ctx context.Context, q *db.Queries, f issues.Filter,
 	})
 }
 
-// Changed returns the issues that changed last between two moments, at most rows of them, and whether each was filed
-// then. It reads the whole table: an index by the time of change would be written at each comment.
+// Changed returns at most rows issues that changed between two times, the latest ones, and whether each was created
+// then. It reads the whole table, because an index by the time of change would be written at each comment.
 func (s *Store) Changed(ctx context.Context, since, until int64, rows int32) (map[issues.Ref]bool, error) {
 	list, err := db.New(s.db).ChangedBetween(ctx, since, until, rows)
 	if err != nil {
@@ -473,7 +474,7 @@ func (s *Store) Changed(ctx context.Context, since, until int64, rows int32) (ma
 	return out, nil
 }
 
-// part is the pattern of a text as a part of another.
+// part returns the pattern of a text as a part of another text.
 func part(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
 }

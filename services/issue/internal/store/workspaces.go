@@ -10,13 +10,13 @@ import (
 	"kaged.dev/services/issue/internal/store/db"
 )
 
-// Assign notes which operator a workspace serves, unless a later assignment is known.
+// Assign stores the operator of a workspace, unless a later assignment is known.
 func (s *Store) Assign(ctx context.Context, workspace, operator string, assignment int64) error {
 	err := db.New(s.db).AssignWorkspace(ctx, workspace, operator, assignment)
 	return database.Fail(err, "assign a workspace")
 }
 
-// OperatorOf returns the operator that a workspace serves, "" for none.
+// OperatorOf returns the operator of a workspace, "" for none.
 func (s *Store) OperatorOf(ctx context.Context, workspace string) (string, error) {
 	operator, err := db.New(s.db).OperatorOf(ctx, workspace)
 	if errors.Is(err, pgx.ErrNoRows) {

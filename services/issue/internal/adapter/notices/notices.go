@@ -1,5 +1,5 @@
-// Package notices tells session-managers of changed issues by NATS: a notice for each change once it is committed. A
-// change is never held up by NATS.
+// Package notices sends notices of changed issues to session-managers over NATS: one for each committed change. A
+// change never waits for NATS.
 package notices
 
 import (
@@ -16,27 +16,28 @@ import (
 	"kaged.dev/services/issue/internal/core/issues"
 )
 
-// Subject is the subject of the notices, kaged.issue.v1.IssueChanged each.
+// Subject is the subject of the notices. Each notice is a kaged.issue.v1.IssueChanged.
 const Subject = "issues.changed"
 
-// Bounds of waiting notices and of those that a start repeats: since the longest time that sockets catch up with.
+// The limits of waiting notices, and of the notices that a start repeats: those of the longest time that clients of the
+// event stream can catch up with.
 const (
 	maxWaiting = 10_000
 	again      = bus.DefaultRetention
 	maxAgain   = 1000
 )
 
-// pauses are between the tries while NATS or the database is away.
+// pauses are the pauses between tries while NATS or the database is unavailable.
 var pauses = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
 
-// Sender sends notices. Changes of one issue that wait together are one notice. Its methods may be called from any
-// goroutine.
+// Sender sends notices. If several changes of one issue wait, they become one notice. Its methods may be called from
+// any goroutine.
 type Sender struct {
 	log     *slog.Logger
-	stirred chan struct{} // has room for one
+	stirred chan struct{} // holds a token when a notice waits
 
 	mu      sync.Mutex          // guards the field below
-	waiting map[issues.Ref]bool // true for issues that were filed
+	waiting map[issues.Ref]bool // true for issues that were created
 }
 
 // New returns a Sender whose notices wait for [Sender.Run].
@@ -44,7 +45,7 @@ func New(log *slog.Logger) *Sender {
 	return &Sender{log: log, stirred: make(chan struct{}, 1), waiting: map[issues.Ref]bool{}}
 }
 
-// note lets a notice wait. Beyond the bound it is dropped.
+// note queues a notice. It drops the notice if the queue is full.
 func (s *Sender) note(at issues.Ref, created bool) {
 	s.mu.Lock()
 	before, known := s.waiting[at]
@@ -66,12 +67,12 @@ func (s *Sender) take() map[issues.Ref]bool {
 	return taken
 }
 
-// Recent returns the issues that changed last between two moments, at most rows of them, and whether each was filed
+// Recent returns at most rows issues that changed between two times, the latest ones, and whether each was created
 // then.
 type Recent func(ctx context.Context, since, until int64, rows int32) (map[issues.Ref]bool, error)
 
-// Run sends notices until ctx ends. It begins with those of changes shortly before begun, which may have died with the
-// process before.
+// Run sends notices until ctx ends. It starts with the notices of changes shortly before begun, because the previous
+// process may have ended before it sent them.
 func (s *Sender) Run(ctx context.Context, cfg bus.Config, begun time.Time, recent Recent) {
 	conn := s.connect(ctx, cfg)
 	if conn == nil {
@@ -96,7 +97,7 @@ func (s *Sender) Run(ctx context.Context, cfg bus.Config, begun time.Time, recen
 	}
 }
 
-// connect returns nil if ctx ends first.
+// connect connects to NATS. It returns nil if ctx ends first.
 func (s *Sender) connect(ctx context.Context, cfg bus.Config) *bus.Conn {
 	for range pauses.Each(ctx) {
 		conn, err := bus.Connect(ctx, cfg)
@@ -108,7 +109,7 @@ func (s *Sender) connect(ctx context.Context, cfg bus.Config) *bus.Conn {
 	return nil
 }
 
-// send sends notices, trying until NATS has them or ctx ends. A repeated notice is harmless.
+// send sends notices, and repeats until NATS has them or ctx ends. A repeated notice has no bad effect.
 func (s *Sender) send(ctx context.Context, conn *bus.Conn, list map[issues.Ref]bool) {
 	messages := make([][]byte, 0, len(list))
 	for at, created := range list {

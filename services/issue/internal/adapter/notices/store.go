@@ -12,7 +12,7 @@ type Store struct {
 	sender *Sender
 }
 
-// Around returns a store that sends notices of the changes of another.
+// Around returns a store that sends notices of the changes in another store.
 func (s *Sender) Around(store issues.Store) *Store { return &Store{store, s} }
 
 // Create implements [issues.Store].

@@ -8,22 +8,22 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Change is a requested change of an issue. Nil and empty fields stay.
+// Change is a requested change of an issue. Nil and empty fields mean no change.
 type Change struct {
 	Title, Body *string
-	// Assign says that Assignment is given; "" clears it.
+	// Assign is true if Assignment is set; "" removes the assignment.
 	Assign     bool
 	Assignment string
 	Status     Status
 	Comment    string
-	// Version is the one that is to be changed, 0 for any.
+	// Version is the version to change, 0 for any.
 	Version int64
 }
 
 // Changed is an issue after a change.
 type Changed struct {
 	Issue Issue
-	// From is the status that it had.
+	// From is the status before the change.
 	From Status
 	// Fields are the names of the changed fields.
 	Fields []string

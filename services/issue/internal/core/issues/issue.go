@@ -8,14 +8,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Reasons of conflicts.
+// The reasons of conflicts.
 const (
 	ReasonTransition = "invalid_transition"
 	ReasonVersion    = "version_mismatch"
 	ReasonClientID   = "client_id_reused"
 )
 
-// Bounds of stored texts. Titles, todos, phases and notes are counted in characters, bodies in bytes.
+// The limits of stored texts. The lengths of titles, todos, phases and notes are in characters, of bodies in bytes.
 const (
 	MaxTitle    = 200
 	MaxBody     = 16 << 10
@@ -27,16 +27,16 @@ const (
 	MaxNotes    = 100
 	MaxQuery    = 500
 	MaxImported = 500
-	// MaxCounted is how far matching issues are counted: each one that is counted is read.
+	// MaxCounted is the highest count of matching issues, because each counted issue is read.
 	MaxCounted = 1000
-	// MaxShown is how many updates an issue is shown with.
+	// MaxShown is the maximum number of updates that are shown with an issue.
 	MaxShown = 200
 )
 
 // Project is a project of an operator.
 type Project struct{ Owner, ID string }
 
-// Ref names an issue.
+// Ref identifies an issue.
 type Ref struct {
 	Project
 	Number int64
@@ -57,7 +57,7 @@ type Issue struct {
 	ResolvedBy             *string
 	Version                int64
 	ImportedFrom, ClientID string
-	// ContentHash is of title and body as they were filed.
+	// ContentHash is the hash of title and body at the creation.
 	ContentHash []byte
 }
 
@@ -82,7 +82,7 @@ const (
 	ForOperator Visibility = "operator_only"
 )
 
-// Update is one thing that happened to an issue.
+// Update is a comment or a change of an issue.
 type Update struct {
 	Seq        int64
 	ID         string
@@ -94,12 +94,12 @@ type Update struct {
 	CreatedAt  int64
 }
 
-// NotFound is the answer for an issue that is not there.
+// NotFound is the error for a missing issue.
 func NotFound(number int64) *fault.Error {
 	return fault.New(fault.NotFound, "The project has no issue #%d.", number).With("number", number)
 }
 
-// checkTitle fails with validation_failed for a title that is empty, too long or of several lines.
+// checkTitle fails with validation_failed for a title that is empty, too long or has several lines.
 func checkTitle(title string) error {
 	if strings.TrimSpace(title) == "" {
 		return check.Field("title", "title must not be empty.")

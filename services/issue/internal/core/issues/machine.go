@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Status is where an issue stands.
+// Status is the state of an issue.
 type Status string
 
 // The statuses.
@@ -24,17 +24,17 @@ const (
 // State is one row of the state machine of issues.
 type State struct {
 	Status Status
-	// To are the statuses that an issue can go to from here.
+	// To are the statuses that can follow.
 	To []Status
-	// Ended says that no work is left; an ended issue can only be reopened.
+	// Ended is true if no work is left. An ended issue can only be reopened.
 	Ended bool
-	// Comment is the sentence that refuses to come here without a comment, empty where it is optional.
+	// Comment is the error for a transition to this status without a comment, empty if a comment is optional.
 	Comment string
-	// Meaning is for people.
+	// Meaning is the description for people.
 	Meaning string
 }
 
-// Machine is the state machine of issues. docs/reference/issues.md is made from it.
+// Machine is the state machine of issues. docs/reference/issues.md is generated from it.
 var Machine = []State{
 	{Status: Open, To: []Status{Triaged, Assigned, InProgress, Resolved, Rejected}, Meaning: "filed, unread"},
 	{Status: Triaged, To: []Status{Assigned, InProgress, Resolved, Rejected}, Meaning: "read and understood"},
@@ -73,7 +73,7 @@ func (s Status) Known() bool { return stateOf(s) != nil }
 // Ended reports whether an issue with this status has no work left.
 func (s Status) Ended() bool { st := stateOf(s); return st != nil && st.Ended }
 
-// Legal returns the statuses that an issue can go to from s.
+// Legal returns the statuses that can follow s.
 func (s Status) Legal() []Status {
 	if st := stateOf(s); st != nil {
 		return st.To

@@ -8,7 +8,7 @@ import (
 
 //go:generate go run ./gen
 
-// The text above and below the state machine; the latter takes the bounds.
+// The text before and after the state machine; the limits are inserted into the latter.
 var (
 	//go:embed page_head.md
 	intro string
@@ -16,7 +16,7 @@ var (
 	bounds string
 )
 
-// Page returns the reference page of issues: the state machine as a picture and a table, and the bounds.
+// Page returns the reference page of issues: the state machine as a diagram and a table, and the limits.
 func Page() string {
 	var b strings.Builder
 	b.WriteString(intro)

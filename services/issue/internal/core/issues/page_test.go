@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/issue/internal/core/issues"
 )
 
-// The reference page agrees with the state machine.
+// The reference page matches the state machine.
 func TestThePageIsGenerated(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../../../../docs/reference/issues.md")

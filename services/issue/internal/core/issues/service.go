@@ -15,36 +15,38 @@ import (
 // Filter selects issues of a project, the highest number first.
 type Filter struct {
 	Project
-	// Query is the searched text, folded; "" selects all. Parts searches for it as a part of titles instead of as words.
+	// Query is the searched text after [Fold]; "" selects all. If Parts is true, the text is searched as a part of titles
+	// instead of as words.
 	Query string
 	Parts bool
-	// Statuses are those wanted; nil means those with work left.
+	// Statuses are the wanted statuses; nil means those with work left.
 	Statuses []Status
-	// Before is above the numbers of all issues, 0 for no bound; Skip leaves out issues from the beginning.
+	// Before is an upper limit for the numbers of the issues, not included, 0 for no limit. Skip is the number of issues
+	// to leave out at the beginning.
 	Before, Skip int64
 	Rows         int32
 }
 
-// Store keeps issues. What it fails with is classified.
+// Store stores issues. Its errors have codes.
 type Store interface {
-	// Create files an issue under the next number of its project; an issue that was filed with the same client id is
-	// returned instead.
+	// Create creates an issue with the next number of its project. If there is an issue with the same client id, Create
+	// returns that one.
 	Create(ctx context.Context, i Issue) (filed Issue, created bool, err error)
 	// Find fails with not_found.
 	Find(ctx context.Context, at Ref) (Issue, error)
 	// List returns issues without bodies.
 	List(ctx context.Context, f Filter) ([]Issue, error)
-	// Count counts what f selects, up to MaxCounted; it ignores Before, Skip and Rows.
+	// Count returns the number of issues that f selects, up to MaxCounted. It ignores Before, Skip and Rows.
 	Count(ctx context.Context, f Filter) (int64, error)
-	// Change holds the issue while change works on it, and stores the result with its updates.
+	// Change locks the issue while change runs, and stores the result with its updates.
 	Change(ctx context.Context, at Ref, change func(Issue) (Issue, []Update, error)) error
-	// Updates returns updates after seq, the oldest first; LastUpdates the last ones, the oldest first.
+	// Updates returns updates after seq, the oldest first. LastUpdates returns the latest ones, the oldest first.
 	Updates(ctx context.Context, issueID string, after int64, rows int32) ([]Update, error)
 	LastUpdates(ctx context.Context, issueID string, rows int32) ([]Update, error)
 	Todos(ctx context.Context, issueID string) ([]Todo, error)
-	// OpenTodos returns content, status and kind of the open todos in their order; an issue that is not there has none.
+	// OpenTodos returns content, status and kind of the open todos in their order. A missing issue has none.
 	OpenTodos(ctx context.Context, at Ref) ([]Todo, error)
-	// ChangeTodos holds the issue while change works on its todos, and stores those that differ. It deletes no todo.
+	// ChangeTodos locks the issue while change runs on its todos, and stores those that differ. It deletes no todo.
 	ChangeTodos(ctx context.Context, at Ref, now int64, change func(Issue, []Todo) ([]Todo, error)) error
 }
 
@@ -59,7 +61,7 @@ func New(store Store) *Service {
 	return &Service{store, func() int64 { return time.Now().UnixMilli() }}
 }
 
-// author is the author of a change: an agent, or the operator.
+// author returns the author of a change: an agent, or the operator.
 func author(ctx context.Context) string {
 	c := ident.CallerFrom(ctx)
 	if c.AgentPath != "" {
@@ -76,10 +78,10 @@ func byOperator(ctx context.Context, what string) error {
 	return fault.New(fault.Forbidden, "Only the operator can change %s.", what)
 }
 
-// Draft is the fields of a new issue.
+// Draft has the fields of a new issue.
 type Draft struct{ Title, Body, ClientID, ImportedFrom string }
 
-// Create files an issue. It fails with validation_failed, and with conflict for a client id that was used with other
+// Create creates an issue. It fails with validation_failed, and with conflict for a client id that was used with other
 // content.
 func (s *Service) Create(ctx context.Context, p Project, d Draft) (Issue, bool, error) {
 	d.Title = strings.TrimSpace(d.Title)
@@ -106,7 +108,7 @@ func (s *Service) Create(ctx context.Context, p Project, d Draft) (Issue, bool, 
 	return filed, created, err
 }
 
-// Get returns an issue with its last updates.
+// Get returns an issue with its latest updates.
 func (s *Service) Get(ctx context.Context, at Ref) (Issue, []Update, error) {
 	i, err := s.store.Find(ctx, at)
 	if err != nil {
@@ -116,7 +118,7 @@ func (s *Service) Get(ctx context.Context, at Ref) (Issue, []Update, error) {
 	return i, updates, err
 }
 
-// Listing asks for a page of issues.
+// Listing is a request for a page of issues.
 type Listing struct {
 	Query, Status string
 	Limit         int32
@@ -125,14 +127,14 @@ type Listing struct {
 	Total         bool
 }
 
-// maxOffset is how far a list can be entered by counting.
+// maxOffset is the maximum offset of a page.
 const maxOffset = 100_000
 
 // byParts marks cursors of searches for parts of titles.
 const byParts = "p"
 
-// List returns a page of a project's issues, and how many there are in all if that was asked for. Words are searched
-// for in titles and bodies; if no issue has them, the text as a part of titles.
+// List returns a page of a project's issues, and the total number if requested. It searches for words in titles and
+// bodies. If no issue has them, it searches for the text as a part of titles.
 func (s *Service) List(ctx context.Context, p Project, l Listing) (page.Page[Issue], int64, error) {
 	req, err := page.Parse("issues", l.Limit, l.Cursor)
 	if err != nil {
@@ -193,7 +195,7 @@ func parseStatuses(text string) ([]Status, error) {
 	return list, nil
 }
 
-// Update changes an issue. Title, body and assignment are the operator's.
+// Update changes an issue. Only the operator may change title, body and assignment.
 func (s *Service) Update(ctx context.Context, at Ref, c Change) (Changed, error) {
 	if c.Title != nil || c.Body != nil || c.Assign {
 		if err := byOperator(ctx, "title, body and assignment"); err != nil {
@@ -297,21 +299,21 @@ func (s *Service) UpdateTodo(ctx context.Context, at Ref, id string, c TodoChang
 	return out, err
 }
 
-// Reminder returns the open todos that an agent is reminded of, and how many there are.
+// Reminder returns the open todos for the reminder to an agent, and their total number.
 func (s *Service) Reminder(ctx context.Context, at Ref) (shown []Todo, open int, err error) {
 	list, err := s.store.OpenTodos(ctx, at)
 	return window(list), len(list), err
 }
 
-// Worked is what an action of kaged.todo leaves: the issue's id, its todos, and the id of the todo that the action was
-// about, or "".
+// Worked is the result of an action of kaged.todo: the issue's id, its todos, and the id of the todo of the action, or
+// "".
 type Worked struct {
 	IssueID string
 	List    []Todo
 	About   string
 }
 
-// Work does one action of kaged.todo.
+// Work executes one action of kaged.todo.
 func (s *Service) Work(ctx context.Context, at Ref, w Work) (out Worked, err error) {
 	if w.Action == View {
 		out.List, err = s.Todos(ctx, at)
@@ -326,7 +328,7 @@ func (s *Service) Work(ctx context.Context, at Ref, w Work) (out Worked, err err
 	return out, err
 }
 
-// AsTool turns the API's errors into those of tools: a missing issue, a transition that is not legal, parameters.
+// AsTool converts the API's errors to those of tools: a missing issue, an invalid transition, invalid parameters.
 func AsTool(err error, number int64) error {
 	f := fault.From(err)
 	switch {

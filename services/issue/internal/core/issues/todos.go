@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// TodoStatus is where a todo stands.
+// TodoStatus is the state of a todo.
 type TodoStatus string
 
 // The statuses of todos.
@@ -55,7 +55,7 @@ type Todo struct {
 
 func (t Todo) open() bool { return t.Status == Pending || t.Status == Working }
 
-// NewTodos are todos to be written down.
+// NewTodos are todos to add.
 type NewTodos struct {
 	Items       []string
 	Kind        TodoKind
@@ -97,7 +97,7 @@ func checkContent(field, content string) error {
 	return check.Text(field, content, MaxTodo)
 }
 
-// append returns list with the new todos behind it. It fails with validation_failed for more than MaxTodos.
+// append returns list with the new todos at its end. It fails with validation_failed for more than MaxTodos.
 func (n NewTodos) append(list []Todo, now int64) ([]Todo, error) {
 	if len(list)+len(n.Items) > MaxTodos {
 		return nil, check.Field("items", "An issue has at most %d todos, the dropped ones included; it has %d.", MaxTodos,
@@ -123,7 +123,7 @@ func (n NewTodos) append(list []Todo, now int64) ([]Todo, error) {
 	return list, nil
 }
 
-// move puts a todo where it is to stand. Starting one puts the one at work back.
+// move sets the status of a todo. If a todo is started, the one in progress goes back to pending.
 func move(list []Todo, at int, to TodoStatus, now int64) {
 	t := &list[at]
 	if to == Working {
@@ -156,10 +156,10 @@ func annotate(t *Todo, text, author string, now int64) error {
 	return nil
 }
 
-// maxReminded is how many open todos an agent is reminded of.
+// maxReminded is the maximum number of open todos in a reminder.
 const maxReminded = 5
 
-// window returns the first of some open todos, or the first behind which the one at work is.
+// window returns the first open todos, or the first ones after which the todo in progress is included.
 func window(open []Todo) []Todo {
 	from := max(0, slices.IndexFunc(open, func(t Todo) bool { return t.Status == Working }))
 	if from < maxReminded {
@@ -169,7 +169,7 @@ func window(open []Todo) []Todo {
 	return open[from:min(len(open), from+maxReminded)]
 }
 
-// TodoChange is an operator's change of a todo. Nil and empty fields stay.
+// TodoChange is an operator's change of a todo. Nil and empty fields mean no change.
 type TodoChange struct {
 	Content  *string
 	Status   TodoStatus
@@ -240,8 +240,8 @@ type Work struct {
 	Text    string
 }
 
-// apply does the work and returns the list and the id of its todo, or "". It fails as tools do: invalid_params,
-// todo_not_found, content_addressing_hint, invalid_transition.
+// apply executes the action and returns the list and the id of the action's todo, or "". It fails with the errors of
+// tools: invalid_params, todo_not_found, content_addressing_hint, invalid_transition.
 func (w Work) apply(list []Todo, author string, now int64) ([]Todo, string, error) {
 	switch w.Action {
 	case View:
@@ -298,7 +298,7 @@ func (w Work) apply(list []Todo, author string, now int64) ([]Todo, string, erro
 	return list, t.ID, err
 }
 
-// from fails with invalid_transition if a todo is neither in one of the statuses nor where it is to go.
+// from fails with invalid_transition if a todo has neither the target status nor one of the legal ones.
 func from(t *Todo, verb string, to TodoStatus, legal ...TodoStatus) error {
 	if t.Status == to || slices.Contains(legal, t.Status) {
 		return nil
@@ -308,7 +308,7 @@ func from(t *Todo, verb string, to TodoStatus, legal ...TodoStatus) error {
 		With("from", string(t.Status)).With("to", string(to))
 }
 
-// asParams turns validation_failed into the tools' invalid_params.
+// asParams converts validation_failed to invalid_params, the error of tools.
 func asParams(err error) error {
 	f := fault.From(err)
 	if f == nil || f.Code != fault.ValidationFailed {
@@ -317,14 +317,14 @@ func asParams(err error) error {
 	return fault.New(fault.InvalidParams, "%s", f.Msg)
 }
 
-// idLike is a text that agents take for the id of a todo.
+// idLike matches a text that agents use as the id of a todo.
 var idLike = regexp.MustCompile(`(?i)^(task|todo|item|step|id)-\d+$`)
 
-// maxListed is how many todos an error lists.
+// maxListed is the maximum number of todos in an error.
 const maxListed = 20
 
-// addressed finds the todo that an agent means: the one with this content, capitals and spaces around it aside, else
-// the only one that has it as a part. Open todos come first.
+// addressed finds the todo that an agent names: the one with this content, apart from case and surrounding spaces, or
+// else the only one that contains the text. Open todos come first.
 func addressed(list []Todo, content string) (int, error) {
 	wanted := strings.TrimSpace(content)
 	if wanted == "" {
@@ -372,7 +372,7 @@ func addressed(list []Todo, content string) (int, error) {
 		"; ")).With("available", names)
 }
 
-// openFirst returns the open ones of some todos, or all if all are closed.
+// openFirst returns the open todos of a selection, or all if all are closed.
 func openFirst(list []Todo, of []int) []int {
 	var open []int
 	for _, i := range of {
@@ -396,7 +396,7 @@ func available(list []Todo) []string {
 	return names
 }
 
-// Markdown returns the checklist: one line for each todo that was not dropped, and the notes below the one at work.
+// Markdown returns the checklist: one line for each todo that was not dropped, and the notes of the todo in progress.
 func Markdown(list []Todo) string {
 	marks := map[TodoStatus]string{Pending: "[ ]", Working: "[>]", Completed: "[x]"}
 	var lines []string

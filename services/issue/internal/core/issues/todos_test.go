@@ -24,8 +24,8 @@ func list(items ...Todo) []Todo {
 	return items
 }
 
-// The checklist marks todos at work and done, names criteria, leaves out dropped todos and shows the notes of the one
-// at work. T-TODO-05, T-TODO-24.
+// The checklist marks todos in progress and completed ones, marks criteria, leaves out dropped todos, and has the notes
+// of the todo in progress. T-TODO-05, T-TODO-24.
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	got := Markdown(list(
@@ -41,8 +41,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// Todos are named by their text, capitals and spaces aside, or by a part that one of them alone has; errors list the
-// others. T-TODO-20, -21, -22, -25, -26; T-FM-17, T-FM-28.
+// A todo is named by its text, apart from case and surrounding spaces, or by a part that only this todo contains.
+// Errors list the other todos. T-TODO-20, -21, -22, -25, -26; T-FM-17, T-FM-28.
 func TestAddressing(t *testing.T) {
 	t.Parallel()
 	todos := list(Todo{Content: "Write tests"}, Todo{Content: "Auth module"}, Todo{Content: "Auth docs"},
@@ -71,8 +71,8 @@ func TestAddressing(t *testing.T) {
 	}
 }
 
-// After any series of actions at most one todo is at work, all are still there, positions stay 0, 1, 2 and so on,
-// no agent drops a criterion, and completed todos have a time. T-TODO-07, -10, -12, -15, -16; T-FM-18.
+// After any sequence of actions at most one todo is in progress, all todos still exist, their positions are 0, 1, 2 and
+// so on, agents have dropped no criterion, and completed todos have a time. T-TODO-07, -10, -12, -15, -16; T-FM-18.
 func TestTodosProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -115,8 +115,9 @@ func TestTodosProperty(t *testing.T) {
 	})
 }
 
-// From every status an issue goes to those of the table and to no other, with the sentence that says which, and needs
-// a comment where the table says so. T-ISSUE-04, -05; T-ISSUE-TRANS-02, -03, -07; T-FM-15.
+// From every status an issue can go only to the statuses in the table. Other transitions fail with a sentence that
+// lists the valid ones, and a transition fails without a comment if the table requires one. T-ISSUE-04, -05;
+// T-ISSUE-TRANS-02, -03, -07; T-FM-15.
 func TestEveryTransition(t *testing.T) {
 	t.Parallel()
 	legal := map[Status]string{
@@ -147,7 +148,7 @@ func TestEveryTransition(t *testing.T) {
 	}
 }
 
-// Resolving records the author and the time, reopening clears both. T-ISSUE-TRANS-04, -05, -06, -09.
+// A resolved issue has the author and the time; reopening removes both. T-ISSUE-TRANS-04, -05, -06, -09.
 func TestResolvedAndReopened(t *testing.T) {
 	t.Parallel()
 	out, updates, err := Change{Status: Resolved, Comment: "done"}.apply(Issue{Number: 1, Status: Open, Version: 1},

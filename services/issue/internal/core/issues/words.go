@@ -8,9 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Fold returns the text that is searched: compatible forms made one, lower case, letters, digits and marks of any
-// script kept, all other characters beyond ASCII a space, and characters of scripts without spaces between words
-// apart from each other. Postgres would do so by the locale of the database, which may be C.
+// Fold returns the form of a text that is searched. It unifies compatible forms, converts to lower case, keeps letters,
+// digits and marks of any script, replaces all other characters beyond ASCII by a space, and puts spaces around
+// characters of scripts that have no spaces between words. Postgres would do this according to the locale of the
+// database, which may be C.
 func Fold(text string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKC.String(strings.ToLower(norm.NFKC.String(text))) {
@@ -31,7 +32,7 @@ func Fold(text string) string {
 	return b.String()
 }
 
-// contentHash tells whether a repeated request files the same issue.
+// contentHash shows whether a repeated request creates the same issue.
 func contentHash(title, body string) []byte {
 	sum := sha256.Sum256([]byte(title + "\x00" + body))
 	return sum[:]
