@@ -14,10 +14,10 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// maxInput is far above the longest text of the API, which refuses longer ones.
+// maxInput is far above the maximum length of a text in the API, which refuses longer ones.
 const maxInput = 1 << 20
 
-// textOf is a text of the command line; - reads standard input. It fails for a text that is not UTF-8.
+// textOf returns a text of the command line; - reads standard input. It fails for a text that is not UTF-8.
 func textOf(cmd *cobra.Command, a kit.App, text string) (string, error) {
 	if text == "-" {
 		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxInput))

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// unassigned is the value of --assign that clears an assignment.
+// unassigned is the value of --assign that removes an assignment.
 const unassigned = "none"
 
 func edit(a kit.App, p *kit.Places) *cobra.Command {

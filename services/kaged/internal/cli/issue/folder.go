@@ -18,11 +18,11 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// maxFile bounds a file of an export in bytes; an issue with all its updates is smaller.
+// maxFile is the maximum size of a file of an export in bytes; an issue with all its updates is smaller.
 const maxFile = 64 << 20
 
-// put writes an issue into a folder of an export: a file that is replaced at once, or not at all. A file of that name
-// that no export wrote is left alone, and the export fails with conflict.
+// put writes an issue into a folder of an export. It replaces the file atomically. If the file was not written by an
+// export, put leaves it unchanged and fails with conflict.
 func put(dir string, i issueView) error {
 	text, err := writeMarkdown(i)
 	if err != nil {
@@ -47,7 +47,7 @@ func put(dir string, i issueView) error {
 	return os.Rename(f.Name(), name)
 }
 
-// exported reports whether a file may be replaced: it is missing, or begins as an export does.
+// exported reports whether a file may be replaced: it is missing, or starts like an export.
 func exported(name string) (bool, error) {
 	f, err := openRegular(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func exported(name string) (bool, error) {
 	return string(head[:n]) == begin, nil
 }
 
-// openRegular opens a regular file and never waits.
+// openRegular opens a regular file. It never waits, even for a pipe.
 func openRegular(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -86,8 +86,8 @@ func openRegular(name string) (*os.File, error) {
 	return f, nil
 }
 
-// fromFolder calls each with the issues of a folder's files, those with the shortest and lowest names first, and the
-// name.
+// fromFolder calls each with the issues of a folder's files and the file's name, in the order of the length of the
+// names and then the names.
 func fromFolder(dir string, each func(string, issueView) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -26,7 +26,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// issueView is an issue as the API shows it, in a list or alone.
+// issueView is an issue in the API's form, in a list or alone.
 type issueView struct {
 	ID           string       `json:"id"`
 	ProjectID    string       `json:"project_id"`
@@ -48,7 +48,7 @@ type issueView struct {
 	Todos        []todoView   `json:"todos,omitempty"`
 }
 
-// updateView is an update as the API shows it.
+// updateView is an update in the API's form.
 type updateView struct {
 	Author     string         `json:"author"`
 	Kind       string         `json:"kind"`
@@ -58,7 +58,7 @@ type updateView struct {
 	CreatedAt  int64          `json:"created_at"`
 }
 
-// todoView is a todo as the API shows it.
+// todoView is a todo in the API's form.
 type todoView struct {
 	ID      string  `json:"id"`
 	Content string  `json:"content"`
@@ -74,14 +74,14 @@ type todoView struct {
 	VerifiedBy  *string    `json:"verified_by,omitempty"`
 }
 
-// noteView is a note on a todo as the API shows it.
+// noteView is a note on a todo in the API's form.
 type noteView struct {
 	Text      string `json:"text"`
 	Author    string `json:"author"`
 	CreatedAt int64  `json:"created_at"`
 }
 
-// place is the project of a command, by its flags.
+// place is the project that the flags of a command select.
 type place struct {
 	dir, id, url string
 }
@@ -92,7 +92,7 @@ func (w *place) flags(cmd *cobra.Command) {
 	kit.AddURL(cmd, &w.url)
 }
 
-// in calls use with a client and the path of the project's issues. It fails with not_found for a folder that is not
+// in calls use with a client and the API path of the project's issues. It fails with not_found for a folder that is not
 // registered.
 func (w *place) in(a kit.App, p *kit.Places, cmd *cobra.Command, use func(context.Context, *client.Client,
 	string) error,
@@ -109,7 +109,7 @@ func (w *place) in(a kit.App, p *kit.Places, cmd *cobra.Command, use func(contex
 	})
 }
 
-// maxListed is the longest page of the API.
+// maxListed is the maximum length of a page in the API.
 const maxListed = 200
 
 func list(a kit.App, p *kit.Places) *cobra.Command {
@@ -155,7 +155,7 @@ func list(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// writeNone says that a list is empty and what shows or makes issues.
+// writeNone writes that a list is empty, and the command that lists or creates issues.
 func writeNone(w io.Writer, filtered bool) error {
 	text := "No issue is open. File one with `kaged issue new TITLE`; --status all lists ended ones."
 	if filtered {
@@ -186,7 +186,7 @@ func assigned(i issueView) string {
 	return kit.Brief(*i.Assignment, 40)
 }
 
-// columns are the statuses of a board in its order.
+// columns are the statuses of a board in their order.
 var columns = []string{"open", "reopened", "triaged", "assigned", "in_progress"}
 
 func board(a kit.App, p *kit.Places) *cobra.Command {
@@ -255,7 +255,7 @@ func show(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// whole returns an issue with its last updates and its todos.
+// whole returns an issue with its latest updates and its todos.
 func whole(ctx context.Context, c *client.Client, path string) (issueView, error) {
 	var i issueView
 	if err := c.Do(ctx, http.MethodGet, path, nil, &i); err != nil {

@@ -11,9 +11,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// An issue as Markdown is a head of JSON values, one in a line, and sections. A section is a line with a mark, a
-// heading, an empty line, its text exactly as it is, and an empty line. A line of a text that looks like a mark is
-// written with a backslash more, so that no text ends its section.
+// An issue as Markdown has a head of JSON values, one per line, and sections. A section has a line with a mark, a
+// heading, an empty line, its text unchanged, and an empty line. In a text, a line that looks like a mark gets one more
+// backslash, so that no text ends its section.
 const (
 	headLine = "---"
 	format   = "kaged-issue: 1"
@@ -21,7 +21,7 @@ const (
 	markEnd  = " -->"
 )
 
-// head stands above the sections: an issue without its texts.
+// head is the part before the sections: an issue without its texts.
 type head struct {
 	ID           string  `json:"id"`
 	ProjectID    string  `json:"project_id"`
@@ -38,7 +38,7 @@ type head struct {
 	ImportedFrom string  `json:"imported_from,omitempty"`
 }
 
-// writeMarkdown returns an issue as the text of a Markdown file.
+// writeMarkdown returns an issue in the form of a Markdown file.
 func writeMarkdown(i issueView) (string, error) {
 	top, err := json.Marshal(head{
 		i.ID, i.ProjectID, i.Number, i.Title, i.Status, i.Assignment, i.CreatedBy, i.CreatedAt, i.UpdatedAt, i.ResolvedAt,
@@ -87,7 +87,7 @@ func writeMarkdown(i issueView) (string, error) {
 	return b.String(), nil
 }
 
-// nextField returns the next name and value of an object that is read from its beginning, "" at its end.
+// nextField returns the next name and value of an object, "" at its end.
 func nextField(dec *json.Decoder) (string, json.RawMessage, error) {
 	for {
 		token, err := dec.Token()
@@ -106,10 +106,10 @@ func nextField(dec *json.Decoder) (string, json.RawMessage, error) {
 	}
 }
 
-// oneLine is a text as a part of a heading.
+// oneLine returns a text in the form for a part of a heading.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// looksLikeMark matches lines that are marks, or would be without the backslashes before them.
+// looksLikeMark matches lines that are marks, apart from backslashes before them.
 var looksLikeMark = regexp.MustCompile(`(?m)^(\\*)` + mark)
 
 func section(b *strings.Builder, name, heading, text string) {
@@ -144,7 +144,7 @@ func readMarkdown(text string) (issueView, error) {
 		CreatedBy: h.CreatedBy, CreatedAt: h.CreatedAt, UpdatedAt: h.UpdatedAt, ResolvedAt: h.ResolvedAt,
 		ResolvedBy: h.ResolvedBy, Version: h.Version, ImportedFrom: h.ImportedFrom,
 	}
-	// With the last line break every text is followed by one before the next mark, or the end.
+	// A line break at both ends makes every text end with one before the next mark or the end.
 	parts := strings.Split("\n"+strings.TrimSuffix(sections, "\n"), "\n"+mark)
 	for _, part := range parts[1:] {
 		if err := i.takeSection(part); err != nil {
@@ -154,7 +154,7 @@ func readMarkdown(text string) (issueView, error) {
 	return i, nil
 }
 
-// takeSection reads a section from the name in its mark on.
+// takeSection reads a section, from the name in its mark.
 func (i *issueView) takeSection(part string) error {
 	line, rest, _ := strings.Cut(part, "\n")
 	line = strings.TrimSuffix(line, "\r")

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// anIssue draws an issue with texts that look like the form they are written in.
+// anIssue draws an issue with texts that look like parts of the Markdown form.
 func anIssue(t *rapid.T) issueView {
 	lines := rapid.SampledFrom([]string{
 		"", "---", "text", "<!-- kaged:body -->", `\<!-- kaged:todo {} -->`, `\\<!-- kaged:`, "# T", "kaged-issue: 1", "-->",
@@ -52,7 +52,7 @@ func anIssue(t *rapid.T) issueView {
 	return i
 }
 
-// An issue comes back from its Markdown as it was, also with texts that look like marks, heads and ends.
+// An issue is unchanged after it is written as Markdown and read, even with texts that look like marks, heads and ends.
 func TestMarkdownKeepsAnIssue(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -71,7 +71,7 @@ func TestMarkdownKeepsAnIssue(t *testing.T) {
 	})
 }
 
-// The Markdown of an issue reads as text: title, body, todos, history.
+// The Markdown of an issue is readable as text: title, body, todos, history.
 func TestMarkdownIsReadable(t *testing.T) {
 	t.Parallel()
 	text, err := writeMarkdown(issueView{
@@ -119,7 +119,7 @@ on it
 	}
 }
 
-// A text that no export wrote is refused in a sentence, and no text makes reading panic.
+// A text that was not written by an export is refused with a sentence, and reading never panics.
 func FuzzReadMarkdown(f *testing.F) {
 	good, err := writeMarkdown(issueView{
 		ID: "x", Title: "t", Body: "b", Todos: []todoView{{Content: "c"}},

@@ -14,13 +14,13 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// formats are the forms of an export: JSON lines, and a folder with a Markdown file for each issue.
+// formats are the formats of an export: JSON lines, and a folder with a Markdown file for each issue.
 const (
 	formatLines    = "jsonl"
 	formatMarkdown = "markdown"
 )
 
-// port is an export or an import by its flags.
+// port has the flags of an export or import.
 type port struct {
 	place
 	format string
@@ -31,7 +31,7 @@ func (p *port) flags(cmd *cobra.Command) {
 	p.place.flags(cmd)
 }
 
-// folder returns the folder that the arguments name, "" for JSON lines.
+// folder returns the folder of the arguments, "" for JSON lines.
 func (p *port) folder(cmd *cobra.Command, args []string) (string, error) {
 	switch {
 	case p.format != formatLines && p.format != formatMarkdown:
@@ -84,7 +84,7 @@ func export(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// everyIssue calls each with every issue at the path, whole.
+// everyIssue calls each with every issue at the path, with its updates and todos.
 func everyIssue(ctx context.Context, c *client.Client, path string, each func(issueView) error) error {
 	return kit.Pages(ctx, c, path+"?status=all&limit=200", func(listed issueView) error {
 		here := path + "/" + strconv.FormatInt(listed.Number, 10)

@@ -16,8 +16,8 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// take files an issue of an export and returns its new number, and whether it was there as a whole already. An import
-// that was cut off goes on where it stopped: with the todos and comments that are missing, and with the end.
+// take creates an issue of an export and returns its new number, and whether it was already imported completely. It
+// continues an import that was interrupted: it adds the missing todos and comments, and the end.
 func take(ctx context.Context, c *client.Client, path string, i issueView) (number int64, known bool, err error) {
 	body := i.Body
 	if i.OriginalBody != nil {
@@ -66,16 +66,16 @@ func take(ctx context.Context, c *client.Client, path string, i issueView) (numb
 	return filed.Number, known && !took && !finished, err
 }
 
-// importedAs reads the number of an issue out of the refusal of an export that was imported before and has another
-// title or body now.
+// importedAs reads the number of an issue from the error for an issue that was imported before with another title or
+// body.
 func importedAs(err error) (number int64, ok bool) {
 	f := fault.From(err)
 	n, isNumber := f.Details["number"].(float64)
 	return int64(n), f.Code == fault.Conflict && f.Details["reason"] == "client_id_reused" && isNumber
 }
 
-// finish makes the last change of an import, and reports whether it did. An assignment that the project refuses, such
-// as to a workflow that its file does not declare, is left out.
+// finish makes the last change of an import, and reports whether it did. It leaves out an assignment that the project
+// refuses, such as one to a workflow that the project file does not declare.
 func finish(ctx context.Context, c *client.Client, here string, change map[string]any) (bool, error) {
 	err := c.Do(ctx, http.MethodPatch, here, change, nil)
 	if _, assigned := change["assignment"]; !assigned || !errors.Is(err, fault.ValidationFailed) {
@@ -89,7 +89,7 @@ func finish(ctx context.Context, c *client.Client, here string, change map[strin
 	return err == nil, err
 }
 
-// takeComments adds the comments among updates that are missing, and reports whether there were any.
+// takeComments adds the missing comments of updates, and reports whether there were any.
 func takeComments(ctx context.Context, c *client.Client, here string, updates []updateView) (took bool, err error) {
 	comments := slices.DeleteFunc(slices.Clone(updates), func(u updateView) bool { return u.Kind != "comment" })
 	if len(comments) == 0 {
@@ -119,7 +119,8 @@ func takeComments(ctx context.Context, c *client.Client, here string, updates []
 	return took, nil
 }
 
-// Bounds of the API: the longest comment in bytes, the longest note in characters, the most notes on a todo.
+// Limits of the API: the maximum length of a comment in bytes, of a note in characters, and the maximum number of notes
+// on a todo.
 const (
 	maxComment = 16 << 10
 	maxNote    = 2000
@@ -128,8 +129,8 @@ const (
 
 func date(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// takeTodos adds the todos that are missing behind those that are there. The last of these may lack its status and
-// notes, if an import was cut off behind it.
+// takeTodos adds the missing todos after the existing ones. If an import was interrupted, the last existing todo may
+// lack its status and notes.
 func takeTodos(ctx context.Context, c *client.Client, here string, there, todos []todoView) error {
 	if n := len(there); n > 0 {
 		if last := there[n-1]; last.Status == "pending" && len(last.Notes) == 0 {
@@ -157,8 +158,8 @@ func takeTodos(ctx context.Context, c *client.Client, here string, there, todos 
 	return nil
 }
 
-// settle gives an imported todo its status and its notes. Authors of notes, the proposing agent and the verifying
-// operator stand in the texts of notes, because the API records the importing operator.
+// settle sets the status and the notes of an imported todo. The authors of notes, the proposing agent and the verifying
+// operator are written into the texts of notes, because the API records the importing operator as the author.
 func settle(ctx context.Context, c *client.Client, here string, to, from todoView) error {
 	change := map[string]any{}
 	if from.Status != "pending" {
@@ -179,7 +180,7 @@ func settle(ctx context.Context, c *client.Client, here string, to, from todoVie
 	return nil
 }
 
-// notesOf are the notes of an imported todo, cut to the longest of the API.
+// notesOf returns the notes of an imported todo, cut to the maximum length of the API.
 func notesOf(t todoView) []string {
 	var notes []string
 	add := func(author string, at int64, text string) {

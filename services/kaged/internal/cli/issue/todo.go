@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// todoActions are the actions on one todo and the changes that they ask for.
+// todoActions are the actions on one todo and the changes that they make.
 var todoActions = map[string]map[string]any{
 	"start":  {"status": "in_progress"},
 	"done":   {"status": "completed"},
@@ -96,7 +96,7 @@ func printTodos(ctx context.Context, c *client.Client, path string, out io.Write
 	return err
 }
 
-// changeTodo changes the todo that text names.
+// changeTodo changes the todo that matches text.
 func changeTodo(ctx context.Context, c *client.Client, path, text string, change map[string]any, remark string) error {
 	var todos struct{ Items []todoView }
 	if err := c.Do(ctx, http.MethodGet, path+"/todos", nil, &todos); err != nil {
@@ -116,8 +116,8 @@ func changeTodo(ctx context.Context, c *client.Client, path, text string, change
 	return c.Do(ctx, http.MethodPatch, path+"/todos/"+t.ID, in, nil)
 }
 
-// named returns the todo with a text, case aside, else the only one with it as a part; open ones come first. It fails
-// with not_found and names the candidates.
+// named returns the todo with a text, apart from case, or else the only todo that contains the text; open todos come
+// first. It fails with not_found and names the candidates.
 func named(todos []todoView, text string) (todoView, error) {
 	wanted := strings.ToLower(strings.TrimSpace(text))
 	find := func(matches func(string) bool) []todoView {

@@ -9,11 +9,10 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// marks are how todos are shown, by status.
+// marks are the marks of todos by status.
 var marks = map[string]string{"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "abandoned": "[-]"}
 
-// writeIssue shows an issue. Agents wrote its texts, so that control characters and changes of direction are shown as
-// such.
+// writeIssue prints an issue. Agents wrote its texts, so control characters and changes of direction are escaped.
 func writeIssue(w io.Writer, i issueView) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d %s\n", i.Number, termtext.Line(i.Title))
@@ -45,12 +44,12 @@ func writeIssue(w io.Writer, i issueView) error {
 	return err
 }
 
-// moved are the kinds of updates that tell an old and a new value, and the name of the value in their metadata.
+// moved are the kinds of updates with an old and a new value, and the name of the old value in their metadata.
 var moved = map[string]string{
 	"status_change": "status", "title_edit": "title", "assignment_change": "assignment",
 }
 
-// old is a value of an update's metadata on one line.
+// old returns a value of an update's metadata on one line.
 func old(v any) string {
 	if v == nil {
 		return "none"
@@ -58,7 +57,7 @@ func old(v any) string {
 	return termtext.Line(fmt.Sprint(v))
 }
 
-// writeTodos shows todos, a line each, with their notes below.
+// writeTodos prints todos, one per line, with their notes below.
 func writeTodos(b *strings.Builder, todos []todoView) {
 	for _, t := range todos {
 		fmt.Fprintf(b, "- %s %s%s\n", marks[t.Status], termtext.Line(t.Content), about(t))
@@ -69,7 +68,7 @@ func writeTodos(b *strings.Builder, todos []todoView) {
 	}
 }
 
-// about is the rest of a todo's line: its kind, phase, origin and verification.
+// about returns the rest of a todo's line: its kind, phase, origin and verification.
 func about(t todoView) string {
 	var parts []string
 	if t.Kind == "criterion" {

@@ -1,5 +1,4 @@
-// Package kit is the commands' common part: the process they run in, flags, exit codes, questions, and the form of
-// values.
+// Package kit is the common part of the commands: their process, flags, exit codes, questions, and the form of values.
 package kit
 
 import (
@@ -13,7 +12,7 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// App is the command with everything it takes from outside, so that tests can run it in their process.
+// App is the command with all its inputs and outputs, so that tests can run it in their process.
 type App struct {
 	// Args are the arguments without the program's name.
 	Args []string
@@ -22,13 +21,13 @@ type App struct {
 	// Stdin, Stdout and Stderr are the standard streams.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Modules are the services a daemon runs.
+	// Modules are the services of a daemon.
 	Modules []host.Module
-	// Hurry is closed to cut off running work, after the context of [App.Run] has ended; nil means never.
+	// Hurry is closed to interrupt running work, after the context of [App.Run] has ended; nil means never.
 	Hurry <-chan struct{}
 }
 
-// ExitCode prints the sentence of an error, unless it is silent, and returns its code.
+// ExitCode prints the sentence of an error, unless the error is silent, and returns its exit code.
 func (a App) ExitCode(err error) int {
 	if err != nil && !silent(err) {
 		fmt.Fprintln(a.Stderr, "kaged:", termtext.Lines(SentenceFor(a.Stderr, err)))
@@ -36,14 +35,14 @@ func (a App) ExitCode(err error) int {
 	return CodeOf(err)
 }
 
-// Sentence is an error in a log or a pipe: the message, the code, and below it the places in the project file, or the
-// known names, if the error has them.
+// Sentence returns an error in the form for a log or a pipe: the message, the code, and below it the positions in the
+// project file, or the known names, if the error has them.
 func Sentence(err error) string { return sentence(err, true) }
 
-// Plain is [Sentence] without the code, for a terminal.
+// Plain returns [Sentence] without the code, for a terminal.
 func Plain(err error) string { return sentence(err, false) }
 
-// SentenceFor is an error on a stream: [Plain] on a terminal, else [Sentence].
+// SentenceFor returns an error in the form for a stream: [Plain] for a terminal, otherwise [Sentence].
 func SentenceFor(w io.Writer, err error) string { return sentence(err, !IsTerminal(w)) }
 
 func sentence(err error, withCode bool) string {
@@ -74,7 +73,7 @@ func sentence(err error, withCode bool) string {
 	return b.String()
 }
 
-// place is a place in a file and the mistake there; a missing file has no lines.
+// place returns a position in a file with the mistake there. A missing file has no lines.
 func place(e map[string]any) string {
 	if fmt.Sprint(e["line"]) == "0" {
 		return fmt.Sprintf("%v: %v", e["file"], e["reason"])

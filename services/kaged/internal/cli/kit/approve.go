@@ -14,9 +14,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// Approver returns the function that answers questions about calls that need an operator's approval: yes without a
-// question if the command line said so, the person at the terminal, or no without a terminal. The end of ctx ends the
-// question, with a refusal.
+// Approver returns a function that answers requests for approval of calls. The answer is yes if yes is true, otherwise
+// that of the person at the terminal, and no without a terminal. The end of ctx ends the question with a refusal.
 func (a App) Approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubject) error {
 	return func(subject *commonv1.ApprovalSubject) error {
 		if yes {
@@ -40,16 +39,16 @@ func (a App) Approver(ctx context.Context, yes bool) func(*commonv1.ApprovalSubj
 	}
 }
 
-// Offer is a standing approval that the answer to a question may make.
+// Offer is a standing approval that the answer to a question can create.
 type Offer struct{ Kind, Text string }
 
-// Choice is the answer to a question: no, or yes once, or yes for a scope of session or project, of a kind.
+// Choice is the answer to a question: no, or yes once, or yes for a session or project and a kind of call.
 type Choice struct {
 	Yes         bool
 	Scope, Kind string
 }
 
-// Choose asks as [App.Approver] does, and whether the answer is to stand. It fails with approval_required without a
+// Choose asks as [App.Approver] does, and also offers standing approvals. It fails with approval_required without a
 // terminal.
 func (a App) Choose(ctx context.Context, yes bool, subject *commonv1.ApprovalSubject, offers []Offer) (Choice, error) {
 	terminal := io.ReadWriteCloser(nil)
@@ -68,7 +67,8 @@ func (a App) Choose(ctx context.Context, yes bool, subject *commonv1.ApprovalSub
 	return ask(terminal, subject, offers), nil
 }
 
-// Terminal opens the terminal the command was started on, nil without one: input and errors both go elsewhere.
+// Terminal opens the terminal on which the command was started. It returns nil without a terminal: then neither input nor
+// errors are on a terminal.
 func (a App) Terminal() io.ReadWriteCloser {
 	if !IsTerminal(a.Stdin) && !IsTerminal(a.Stderr) {
 		return nil
@@ -90,7 +90,7 @@ func (a App) AtTerminal() bool {
 	return true
 }
 
-// ask shows a call and returns the answer. Anything but a yes is no; an s shows the text that was cut and asks again.
+// ask shows a call and returns the answer. Anything but a yes is a no; an s shows the complete text and asks again.
 func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject, offers []Offer) Choice {
 	cut := describe(terminal, subject, shownCharacters, shownLines)
 	for i, o := range offers {
@@ -128,7 +128,7 @@ func ask(terminal io.ReadWriter, subject *commonv1.ApprovalSubject, offers []Off
 	}
 }
 
-// questions asks on a terminal.
+// questions asks questions on a terminal.
 type questions struct {
 	terminal io.ReadWriter
 	answers  *bufio.Reader
@@ -138,8 +138,8 @@ func NewQuestions(terminal io.ReadWriter) *questions {
 	return &questions{terminal, bufio.NewReader(terminal)}
 }
 
-// Ask writes a question and returns the line that is typed after it, in lower case and without spaces around it. Input
-// that was typed before the question is discarded: it does not answer it.
+// Ask writes a question and returns the line typed after it, in lower case and without surrounding spaces. It discards
+// input that was typed before the question.
 func (q *questions) Ask(question string) (string, error) {
 	if file, ok := q.terminal.(*os.File); ok {
 		_, _ = q.answers.Discard(q.answers.Buffered())

@@ -27,8 +27,8 @@ func asked(subject *commonv1.ApprovalSubject, answers string) (shown string, yes
 	return c.String(), yes
 }
 
-// No field of an approval can end its line, move the cursor, reorder or hide a part of itself, with any text of an
-// agent.
+// No field of an approval, with any text of an agent, can end its line, move the cursor, or reorder or hide a part of
+// it.
 func TestAskShowsHostileFields(t *testing.T) {
 	t.Parallel()
 	const fake = "ls\n  in:      ./\nDo it? [y/N] y\n done\n\x1b[2J\x07\x08\u009b1A\u202e\u2066\u200b\u200d\u3164\xff"
@@ -83,7 +83,7 @@ func TestAskSaysEachFieldOnce(t *testing.T) {
 	}
 }
 
-// A long field is cut with its length first, and an s shows all of it before the question is asked again.
+// A long field is cut and starts with its length. An s shows all of it before the question is asked again.
 func TestAskCutsLongFields(t *testing.T) {
 	t.Parallel()
 	command := "git push --force" + strings.Repeat("\n", 5000) + "touch /tmp/x"
@@ -110,7 +110,7 @@ func TestAskCutsLongFields(t *testing.T) {
 	}
 }
 
-// Input that was typed before a question, or before the same question is asked again, does not answer it.
+// Input that was typed before a question, or before its repetition, does not answer it.
 func TestAskDiscardsWhatWasTypedBefore(t *testing.T) {
 	t.Parallel()
 	long := &commonv1.ApprovalSubject{Tool: "shell.bash", Command: strings.Repeat("x", 2*shownCharacters)}
@@ -135,7 +135,7 @@ func TestAskDiscardsWhatWasTypedBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 			echoed := bufio.NewReader(control)
-			if tt.before != "" { // an echo has reached the terminal's input
+			if tt.before != "" { // the terminal's echo shows that the input has arrived
 				if _, err := echoed.Peek(len(tt.before)); err != nil {
 					t.Fatal(err)
 				}

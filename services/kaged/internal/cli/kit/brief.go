@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// Outline is a JSON value on one line of at most n characters, as people write: an object as its fields, a text as it
-// is, an error as its code and message. Invalid JSON is shown as it stands.
+// Outline returns a JSON value on one line of at most n characters, in a form for people: an object as its fields, a
+// text without quotes, an error as its code and message. Invalid JSON is returned unchanged.
 func Outline(raw string, n int) string {
 	dec := json.NewDecoder(strings.NewReader(raw))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -45,10 +45,10 @@ func Outline(raw string, n int) string {
 	return Brief(strings.Join(append(first, rest...), " "), n)
 }
 
-// subjects are the fields that name a call's subject; they come first, because the end may be cut off.
+// subjects are the fields with the subject of a call. They come first, because the end may be cut off.
 var subjects = []string{"path", "command", "pattern", "text"}
 
-// field is a field's value, "" for an empty one: null, false, an empty text or list.
+// field returns a field's value, "" for an empty one: null, false, an empty text or list.
 func field(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -68,8 +68,8 @@ func field(value json.RawMessage) string {
 	return compact.String()
 }
 
-// Brief is text on one line, cut to n characters, in which every character that a terminal would not show is an escape.
-// A run of white space is one space.
+// Brief returns text on one line, cut to n characters, with an escape for every character that a terminal would not
+// show. A run of white space becomes one space.
 func Brief(text string, n int) string {
 	var b strings.Builder
 	count, blank := 0, false

@@ -11,12 +11,12 @@ func Usage(format string, args ...any) error {
 	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// Misused reports a wrong use of a command, and names its help.
+// Misused returns the error for invalid arguments of a command, with the command's help.
 func Misused(cmd *cobra.Command, format string, args ...any) error {
 	return Usage("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath())
 }
 
-// Group is a command that only holds others.
+// Group returns a command that only has subcommands.
 func Group(name, short string) *cobra.Command {
 	return &cobra.Command{Use: name, Short: short, Args: Known, RunE: Help}
 }
@@ -38,8 +38,8 @@ func Known(cmd *cobra.Command, list []string) error {
 	return Misused(cmd, "there is no command `%s %s`%s", cmd.CommandPath(), list[0], meant)
 }
 
-// Takes refuses fewer arguments than least and more than most, unless most is negative, and names them as the command's
-// usage does.
+// Takes refuses fewer arguments than least and more than most, unless most is negative. The error has the names in the
+// command's usage.
 func Takes(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, list []string) error {
 		if len(list) >= least && (most < 0 || len(list) <= most) {

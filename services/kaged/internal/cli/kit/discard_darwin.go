@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiscardInput drops unread input of a terminal. It leaves other files alone.
+// DiscardInput drops unread input of a terminal. It does not change other files.
 func DiscardInput(terminal *os.File) {
 	const input = 1                    // FREAD of sys/fcntl.h
-	raw, err := terminal.SyscallConn() // Fd would make reads block, so that Close no longer ends them
+	raw, err := terminal.SyscallConn() // Fd would make reads block, so that Close would no longer end them
 	if err != nil {
 		return
 	}

@@ -4,5 +4,5 @@ package kit
 
 import "os"
 
-// DiscardInput drops unread input of a terminal on systems that can.
+// DiscardInput drops unread input of a terminal on systems that support it.
 func DiscardInput(*os.File) {}

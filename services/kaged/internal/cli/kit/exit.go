@@ -8,8 +8,8 @@ import (
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
-// The exit codes of every command; [exitCodes] explains each in words. `kaged cage exec` has those of its command, and
-// exitOwn and the two below it for its own.
+// The exit codes of every command; [ExitCodes] explains them. `kaged cage exec` returns the code of its command, and
+// ExitOwn and the two codes after it for its own errors.
 const (
 	exitOK             = 0
 	ExitFailed         = 1
@@ -32,13 +32,13 @@ const ExitCodes = `Exit codes:
 cage exec returns the command's exit code, or 125 if kaged itself failed.
 `
 
-// ExitError is an error that decides the exit code. Its message may be empty where all was said before.
+// ExitError is an error with an exit code. Its message may be empty if all messages were printed before.
 type ExitError struct {
 	Code int
 	Err  error
 }
 
-// Exit returns an error that ends the process with code; err is nil where all was said before.
+// Exit returns an error that ends the process with code. err is nil if all messages were printed before.
 func Exit(code int, err error) error { return &ExitError{code, err} }
 
 func (e *ExitError) Error() string {
@@ -50,7 +50,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// CodeOf is the one place that knows which exit code an error ends the process with.
+// CodeOf returns the exit code for an error. No other code determines exit codes.
 func CodeOf(err error) int {
 	var exit *ExitError
 	var inUse *daemon.InUseError
@@ -69,8 +69,8 @@ func CodeOf(err error) int {
 	return ExitFailed
 }
 
-// wrongAsked reports whether the mistake is in the command line or the project file: an impossible value, an unknown
-// name, a file that does not compile.
+// wrongAsked reports whether the mistake is in the command line or the project file: an invalid value, an unknown name,
+// a file that does not compile.
 func wrongAsked(err error) bool {
 	for _, code := range []fault.Code{fault.DSLInvalid, fault.NotFound, fault.ValidationFailed, fault.InvalidParameter} {
 		if errors.Is(err, code) {
@@ -80,7 +80,7 @@ func wrongAsked(err error) bool {
 	return false
 }
 
-// silent reports whether an error needs no sentence: it was reported before, or the user cancelled.
+// silent reports whether no sentence is printed for an error, because it was printed before or the user cancelled.
 func silent(err error) bool {
 	var exit *ExitError
 	if errors.As(err, &exit) {

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/spelling"
 )
 
-// FlagSentence explains a wrong flag in the words of the command line.
+// FlagSentence explains an invalid flag in the words of the command line.
 func FlagSentence(cmd *cobra.Command, err error) string {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
@@ -44,7 +44,7 @@ func UrlFlag(cmd *cobra.Command, value string) error {
 	return nil
 }
 
-// ListenFlag refuses an address that cannot be listened on.
+// ListenFlag refuses an invalid address to listen at.
 func ListenFlag(cmd *cobra.Command, value string) error {
 	_, port, err := net.SplitHostPort(value)
 	if err == nil {
@@ -69,14 +69,14 @@ func wantedOf(err *pflag.InvalidValueError) string {
 	}
 }
 
-// unknownFlag refuses a flag, and names the one that may have been meant.
+// unknownFlag returns the sentence for an unknown flag, with the flag that may have been meant.
 func unknownFlag(flags *pflag.FlagSet, err *pflag.NotExistError) string {
 	asked, name := "--"+err.GetSpecifiedName(), err.GetSpecifiedName()
 	if letters := err.GetSpecifiedShortnames(); letters != "" {
 		asked = "-" + letters
 		name, _, _ = strings.Cut(letters, "=")
 	}
-	best, least := "", 3 // more edits than two make another word
+	best, least := "", 3 // with more than two edits it is another word
 	flags.VisitAll(func(f *pflag.Flag) {
 		if d := spelling.Distance(name, f.Name); d < least && d < len(f.Name)-1 {
 			best, least = f.Name, d

@@ -6,5 +6,5 @@ import "os"
 
 func ignoreStops() (restore func()) { return func() {} }
 
-// foreground reports that the terminal is not read: deadlines of terminals are not known to work here.
+// foreground returns false, so that the terminal is not read: deadlines of terminals may not work here.
 func foreground(*os.File) bool { return false }

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoreStops makes a read of the terminal in the background fail instead of stopping the process, until restore.
+// ignoreStops makes a read of the terminal in the background fail instead of stopping the process, until restore is
+// called.
 func ignoreStops() (restore func()) {
 	signal.Ignore(unix.SIGTTIN)
 	return func() { signal.Reset(unix.SIGTTIN) }
 }
 
-// foreground reports whether this process may read the terminal: the kernel stops processes in the background that do.
+// foreground reports whether this process may read the terminal: the kernel stops a background process that reads it.
 func foreground(tty *os.File) bool {
-	raw, err := tty.SyscallConn() // Fd would make reads block, so that a deadline no longer ends them
+	raw, err := tty.SyscallConn() // Fd would make reads block, so that a deadline would no longer end them
 	if err != nil {
 		return false
 	}

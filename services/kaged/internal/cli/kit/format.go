@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// RefusedLine says that a connection was refused.
+// RefusedLine returns the line for a refused connection.
 func RefusedLine(target, why string, times int64) string {
 	line := "refused: " + Brief(target, 300)
 	if times > 1 {
@@ -18,7 +18,7 @@ func RefusedLine(target, why string, times int64) string {
 	return line + ": " + Brief(why, 300)
 }
 
-// Count is a number with its noun.
+// Count returns a number with its noun.
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -26,7 +26,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// ShellQuote is text as a shell takes it as one word.
+// ShellQuote returns text in the form that a shell reads as one word.
 func ShellQuote(text string) string {
 	if plainWord.MatchString(text) {
 		return text
@@ -37,7 +37,7 @@ func ShellQuote(text string) string {
 // plainWord matches words that no shell changes.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
 
-// Ago is the time since a moment, in seconds.
+// Ago returns the time since a time ms, in seconds.
 func Ago(now time.Time, ms int64) string {
 	return max(now.Sub(time.UnixMilli(ms)), 0).Truncate(time.Second).String()
 }

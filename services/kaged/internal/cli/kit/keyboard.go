@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// Keyboard shares the terminal's input: an open question gets all of it, else the reader of lines does. It is safe for
-// concurrent use.
+// Keyboard shares the terminal's input: an open question gets all input, otherwise the reader of lines does. It is safe
+// for concurrent use.
 type Keyboard struct {
 	mu      sync.Mutex
 	free    *sync.Cond
-	asking  int  // questions that are open or wait for their turn
-	taken   bool // by a question
-	reading bool // a line
+	asking  int  // the number of questions that are open or waiting
+	taken   bool // a question has the input
+	reading bool // the reader of lines has the input
 	closed  bool
 	lines   *os.File
 	reader  *bufio.Reader
 }
 
-// NewKeyboard returns the keyboard of the terminal the command was started on.
+// NewKeyboard returns the keyboard of the terminal on which the command was started.
 func NewKeyboard() *Keyboard {
 	k := &Keyboard{}
 	k.free = sync.NewCond(&k.mu)
 	return k
 }
 
-// Ask calls f while no other question is open and no line is read. A line that was typed in part is lost.
+// Ask calls f when no other question is open and no line is being read. A partly typed line is lost.
 func (k *Keyboard) Ask(f func()) {
 	k.mu.Lock()
 	k.asking++
@@ -54,9 +54,9 @@ func (k *Keyboard) Ask(f func()) {
 	f()
 }
 
-// Lines calls f with each line that is typed while no question is open, without the spaces around it, until the
-// keyboard is closed or its end is typed. Empty lines are left out. It returns at once without a terminal, and in a
-// process group in the background, which a read would stop.
+// Lines calls f with each line that is typed while no question is open, without surrounding spaces, until the keyboard
+// is closed or the user types the end of input. It skips empty lines. It returns at once without a terminal, and in a
+// background process group, because the kernel would stop it at a read.
 func (k *Keyboard) Lines(a App, f func(line string)) {
 	if !IsTerminal(a.Stdin) {
 		return
@@ -112,7 +112,7 @@ func (k *Keyboard) line() (string, error) {
 	return line, err
 }
 
-// Close ends [Keyboard.Lines], also one that begins later.
+// Close ends [Keyboard.Lines], even if it starts later.
 func (k *Keyboard) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// Places are the flags every command has, and where they lead, which is found once.
+// Places are the flags of every command that name paths, and the paths, which are resolved once.
 type Places struct {
 	ConfigFlag, DataDirFlag string
 	Config, DataDir         ownpath.Path
 }
 
-// Given resolves the places. It refuses one that is named and empty, as from a variable that is not set: it is not
-// meant to be the default.
+// Given resolves the paths. It refuses an empty path given by a flag or variable, for example from a variable that is
+// not set, because the default is probably not intended.
 func (p *Places) Given(cmd *cobra.Command, _ []string) (err error) {
 	for name, value := range map[string]string{"config": p.ConfigFlag, "data-dir": p.DataDirFlag} {
 		if value == "" && cmd.Flags().Changed(name) {

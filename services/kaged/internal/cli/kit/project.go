@@ -16,8 +16,8 @@ import (
 const ProjectUsage = "the project's folder (default: the nearest one with a project file, from the working folder " +
 	"upwards)"
 
-// ProjectOf is the folder that --project names. Without the flag it is the nearest project at or above the working
-// folder, which stderr then names, or else the working folder itself.
+// ProjectOf returns the folder that --project names. Without the flag it returns the nearest project at or above the
+// working folder and prints it to stderr, or else the working folder itself.
 func (a App) ProjectOf(cmd *cobra.Command, named string) string {
 	if cmd.Flags().Changed("project") {
 		return named
@@ -31,8 +31,8 @@ func (a App) ProjectOf(cmd *cobra.Command, named string) string {
 	return found
 }
 
-// ProjectAbove returns the nearest folder at or above dir, an absolute path, that holds a project file, "" without one.
-// It looks no further than home, the root of a mount, and the folders that belong to the owner of dir.
+// ProjectAbove returns the nearest folder at or above dir, an absolute path, with a project file, "" if there is none.
+// It stops at home, at the root of a mount, and at a folder that does not belong to the owner of dir.
 func ProjectAbove(dir, home string) string {
 	home = filepath.Clean(home)
 	first, ok := ownerOf(dir)
@@ -50,7 +50,7 @@ func ProjectAbove(dir, home string) string {
 	return ""
 }
 
-// owned is a folder's owner and mount.
+// owned has a folder's owner and mount.
 type owned struct {
 	uid    uint32
 	device uint64
@@ -81,7 +81,7 @@ func NoProject(dir string) error {
 		dsl.ProjectFile, Absolute(dir), above, ShellQuote(dir))
 }
 
-// Absolute is a path as it can be named to people; one that has no absolute form stays as it is.
+// Absolute returns the absolute path in messages to people, or the path unchanged if there is no absolute form.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -16,11 +16,12 @@ import (
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
-// answerTimeout bounds how long a gateway in a process of its own may take to say that it is there.
+// answerTimeout is the time limit for a gateway in another process to answer.
 const answerTimeout = 2 * time.Second
 
-// Gateway calls use with a connection to the gateway that runs here: a daemon's on the data directory, which is waited
-// for while it starts, or one in a process of its own where the configuration says. It reports whether there is one.
+// Gateway calls use with a connection to the gateway on this machine: that of a daemon on the data directory, for which
+// it waits while the daemon starts, or one in another process at the configured address. It reports whether there is
+// one.
 func (a App) Gateway(
 	ctx context.Context,
 	p *Places,
@@ -48,7 +49,7 @@ func (a App) Gateway(
 	return true, use(conn)
 }
 
-// GatewayAnswers reports whether a gateway in a process of its own answers where the configuration says.
+// GatewayAnswers reports whether a gateway in another process answers at the configured address.
 func (a App) GatewayAnswers(ctx context.Context, p *Places) bool {
 	file, err := config.Load(p.Config.String())
 	if err != nil {
@@ -63,7 +64,7 @@ func (a App) GatewayAnswers(ctx context.Context, p *Places) bool {
 	return there && err == nil
 }
 
-// answers reports whether a gateway serves. It fails where one is there and refuses this process.
+// answers reports whether a gateway serves. It fails if a gateway refuses this process.
 func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -74,7 +75,7 @@ func answers(ctx context.Context, conn grpc.ClientConnInterface) (bool, error) {
 	return err == nil, nil
 }
 
-// TokenVariable has the API token for a daemon that --url names.
+// TokenVariable is the variable with the API token for a daemon that --url names.
 const TokenVariable = "KAGED_TOKEN"
 
 func AddURL(cmd *cobra.Command, address *string) {
@@ -83,7 +84,7 @@ func AddURL(cmd *cobra.Command, address *string) {
 			"(default: the one on the data directory)")
 }
 
-// Api calls use with a signed-in client of the running daemon, at address if that is given. It fails with unavailable
+// Api calls use with a signed-in client of the running daemon, at address if it is set. It fails with unavailable
 // without a daemon.
 func (a App) Api(cmd *cobra.Command, p *Places, address string, use func(context.Context, *client.Client) error) error {
 	ctx := cmd.Context()

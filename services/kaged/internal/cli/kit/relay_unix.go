@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// Sizes yields the size of the terminal whenever it changes, until forget.
+// Sizes yields the size of the terminal at each change, until forget is called.
 func Sizes[T any](size func() T) (sizes <-chan T, forget func()) {
 	return Relay(func(os.Signal) T { return size() }, syscall.SIGWINCH)
 }
 
-// Relay yields the meanings of signals, as long as they are taken, until forget, which may be called twice.
+// Relay yields the meanings of signals until forget is called, which may be called twice.
 func Relay[T any](mean func(os.Signal) T, wanted ...os.Signal) (out <-chan T, forget func()) {
 	got, yield, over := make(chan os.Signal, 8), make(chan T), make(chan struct{})
 	signal.Notify(got, wanted...)

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// screen is a terminal without control characters and invisible ones, so that text of others draws nothing. It is safe
-// for concurrent use.
+// screen writes to a terminal without control characters and invisible ones, so that text of others cannot draw. It is
+// safe for concurrent use.
 type screen struct {
 	file *os.File
 	mu   sync.Mutex
@@ -28,7 +28,7 @@ func Screen(w io.Writer) io.Writer {
 	return &screen{file: file, text: termtext.NewWriter(file)}
 }
 
-// Raw returns the stream below that of [Screen], for text that moves the cursor on purpose.
+// Raw returns the stream under that of [Screen], for text that moves the cursor intentionally.
 func Raw(w io.Writer) io.Writer {
 	if s, ok := w.(*screen); ok {
 		return s.file
@@ -52,8 +52,8 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// JSON returns a writer of JSON, one value or more in each write: w itself, or if w is a terminal, a writer to it that
-// escapes control characters and invisible ones. The values stay the same.
+// JSON returns a writer of JSON with one value or more in each write: w itself, or if w is a terminal, a writer to it
+// that escapes control characters and invisible ones. The values stay the same.
 func JSON(w io.Writer) io.Writer {
 	if IsTerminal(w) {
 		return escapes{w}

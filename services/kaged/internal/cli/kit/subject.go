@@ -9,15 +9,16 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// How much of an approval's subject a terminal is shown at first: characters of a field, lines of a diff and of a list.
+// The limits of an approval's subject that a terminal shows at first: the characters of a field, the lines of a diff
+// and of a list.
 const (
 	shownCharacters = 1000
 	shownLines      = 60
 )
 
-// describe writes what a call would do, one line a field. Every field is text of the agent: it is quoted, so that it
+// describe writes the effect of a call, one field per line. Every field is text of the agent: it is quoted, so that it
 // can neither end its line nor hide a part of itself. A field longer than characters and a list longer than lines are
-// cut, with their length first; cut reports that one was. The command comes last, next to the question.
+// cut and start with their length; cut is true if one was. The command comes last, next to the question.
 func describe(w io.Writer, subject *commonv1.ApprovalSubject, characters, lines int) (cut bool) {
 	fmt.Fprintf(w, "%s%s needs your approval:\n", caller(subject), termtext.Line(subject.GetTool()))
 	list := func(indent, unit string, items []string, show func(string) string) {
@@ -53,7 +54,7 @@ func describe(w io.Writer, subject *commonv1.ApprovalSubject, characters, lines 
 	return cut
 }
 
-// caller names a calling agent below the root, before the tool.
+// caller returns the name of a calling agent below the root, to be written before the tool.
 func caller(subject *commonv1.ApprovalSubject) string {
 	if path := subject.GetAgentPath(); strings.Contains(path, ".") {
 		return termtext.Line(path) + ": "
@@ -61,7 +62,7 @@ func caller(subject *commonv1.ApprovalSubject) string {
 	return ""
 }
 
-// diffLine is a line of a diff. Its tabs stay, for they indent code.
+// diffLine returns a line of a diff. It keeps tabs, because they indent code.
 func diffLine(line string, characters int) string {
 	if longer(line, characters) {
 		return termtext.Cut(line, characters)
@@ -79,7 +80,7 @@ func longer(s string, characters int) bool {
 	return false
 }
 
-// SubjectLine is a call on one line of about a screen's width.
+// SubjectLine returns a call on one line of about a screen's width.
 func SubjectLine(subject *commonv1.ApprovalSubject) string {
 	const short = 100
 	var parts []string

@@ -8,7 +8,8 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// WarnPersistent says of a policy, nil for no cage, that a cage of one command's own keeps no home.
+// WarnPersistent warns that the cage of a single command keeps no home folder, if policy requests one; nil means no
+// cage.
 func (a App) WarnPersistent(policy *dsl.Cage) {
 	if policy != nil && policy.State == "persistent" {
 		fmt.Fprintln(a.Stderr, "kaged: state: persistent has no effect here: the home is gone with this cage")
@@ -21,7 +22,7 @@ func (a App) Warn(texts []string) {
 	}
 }
 
-// WarnRawKeys names on stderr the credentials that stand in the configuration themselves. It ignores an unreadable
+// WarnRawKeys names on stderr the credentials that are in the configuration itself. It ignores an unreadable
 // configuration, which the next step refuses.
 func (a App) WarnRawKeys(path string) {
 	f, err := config.Load(path)
@@ -33,7 +34,7 @@ func (a App) WarnRawKeys(path string) {
 	}
 }
 
-// RawKey says that a key of the configuration holds a credential, without repeating it.
+// RawKey returns the sentence for a key of the configuration with a credential, without repeating the credential.
 func RawKey(path, key string) string {
 	return fmt.Sprintf(
 		"%s in %s is the API key itself; keep it in the environment and refer to it as \"${NAME}\"",
@@ -42,7 +43,7 @@ func RawKey(path, key string) string {
 	)
 }
 
-// SayFound reports files that a command left in the writable folders of its cage.
+// SayFound prints the files that a command left in the writable folders of its cage.
 func (a App) SayFound(text string) {
 	fmt.Fprintln(a.Stderr, "kaged: left in the cage's folders:", Brief(text, 400))
 }

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/client"
 )
 
-// Window is how full the window of an agent's model is, as the API shows it.
+// Window is the use of the context window of an agent's model, in the API's form.
 type Window struct {
 	Input    int64    `json:"input_tokens"`
 	Window   *int64   `json:"context_window"`
@@ -17,8 +17,8 @@ type Window struct {
 	Error    *float64 `json:"error_fraction"`
 }
 
-// ReadWindow returns how full the window of a session's root agent is, nil where that cannot be said: it is no reason
-// to fail.
+// ReadWindow returns the use of the context window of a session's root agent. It returns nil if it is unknown, because
+// this is no reason to fail.
 func ReadWindow(ctx context.Context, c *client.Client, session string) *Window {
 	w := new(Window)
 	path := "/api/v1/sessions/" + url.PathEscape(session) + "/context-estimate"
@@ -28,7 +28,7 @@ func ReadWindow(ctx context.Context, c *client.Client, session string) *Window {
 	return w
 }
 
-// String returns it in words.
+// String returns the use in words.
 func (w *Window) String() string {
 	if w.Window == nil {
 		return fmt.Sprintf("about %d tokens of an unknown window", w.Input)
