@@ -27,11 +27,11 @@ import (
 // State is the state of one check.
 type State string
 
-// The states of a check. Only Missing keeps kaged from working.
+// The states of a check. Only Missing prevents kaged from working.
 const (
 	// OK is a passed check.
 	OK State = "ok"
-	// Warning is a working part that may not be set as intended.
+	// Warning is a working part with a setting that may not be intended.
 	Warning State = "warning"
 	// Optional is a missing part that kaged can do without.
 	Optional State = "optional"
@@ -39,36 +39,36 @@ const (
 	Missing State = "missing"
 )
 
-// The states of a layer of cages, as the supervisor has them.
+// The states of a layer of cages, with the supervisor's names.
 const (
 	Enforced   = "enforced"
 	BestEffort = "best_effort"
 )
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Detail is the finding, Fix the remedy, if one is needed.
+	// Detail is the finding, Fix the remedy if there is one.
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"`
 }
 
-// Cages is the machine's support for cages.
+// Cages describes the machine's support for cages.
 type Cages struct {
-	// Tier is how they are enforced, empty if cages are unavailable; Unavailable is the reason then.
+	// Tier is the way cages are enforced, empty if cages are unavailable; Unavailable is the reason then.
 	Tier        string  `json:"tier"`
 	Unavailable string  `json:"unavailable,omitempty"`
 	Layers      []Layer `json:"layers"`
-	// Elsewhere names another place that makes the cages, if it is not this one; no cage is tried then.
+	// Elsewhere names the place where cages run, if it is not this container; no cage is tried then.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
-// Layer is one thing cages are made of.
+// Layer is one part of a cage.
 type Layer struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// By is the enforcing mechanism, Reason why it is not enforced, Fix the command or setting that enables it.
+	// By is the enforcing mechanism, Reason the reason why it is not enforced, Fix the command or setting that enables it.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	Fix    string `json:"fix,omitempty"`
@@ -80,29 +80,29 @@ type Report struct {
 	OK     bool    `json:"ok"`
 	Cages  Cages   `json:"cages"`
 	Checks []Check `json:"checks"`
-	// LanguageServers are those of the tool code.lsp, by language. All are optional.
+	// LanguageServers are the servers for the tool code.lsp, by language. All are optional.
 	LanguageServers []LanguageServer `json:"language_servers"`
 }
 
 // Machine is the machine under test.
 type Machine struct {
 	ConfigPath, DataDir string
-	// Listen is where a daemon would listen.
+	// Listen is the address of a daemon on this machine.
 	Listen string
 	Getenv func(string) string
-	// Probe asks a supervisor for this machine's support of cages.
+	// Probe requests this machine's support for cages from a supervisor.
 	Probe func(context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error)
-	// LanguageServers looks for the programs of language servers; nil where they run elsewhere.
+	// LanguageServers finds the programs of language servers; nil if they run elsewhere.
 	LanguageServers func(context.Context) ([]*lsppoolv1.FoundServer, error)
 	// Services checks the tables of the services.
 	Services func(*config.File) error
-	// Gateway reports whether a gateway in a process of its own answers; nil for no.
+	// Gateway reports whether a gateway in another process answers; nil for no.
 	Gateway func(context.Context) bool
-	// Container is which of kaged's images this is.
+	// Container is the kaged image that this process runs in.
 	Container Container
 }
 
-// Look looks at everything.
+// Look runs all checks.
 func Look(ctx context.Context, m Machine) Report {
 	look := m.whole
 	if m.Container != "" {
@@ -120,7 +120,7 @@ func Look(ctx context.Context, m Machine) Report {
 	return r
 }
 
-// whole are the checks of a machine that runs everything.
+// whole returns the checks of a machine that runs all services.
 func (m Machine) whole(ctx context.Context) Report {
 	r := Report{Cages: m.cages(ctx)}
 	file, read := m.configuration()
@@ -144,7 +144,7 @@ func (m Machine) cages(ctx context.Context) Cages {
 func (m Machine) dataDir(ctx context.Context) Check {
 	c := Check{Name: "data directory", State: OK, Detail: m.DataDir}
 	ctx, cancel := context.WithCancel(ctx)
-	cancel() // a daemon that is only starting is not waited for
+	cancel() // Owner must not wait for a daemon that is starting
 	info, running, err := daemon.Find(ctx, m.DataDir)
 	switch {
 	case running:
@@ -154,7 +154,7 @@ func (m Machine) dataDir(ctx context.Context) Check {
 		c.Detail = m.DataDir + ", in use by a kaged that is starting"
 		return c
 	}
-	// The first folder that is there decides whether the rest can be made.
+	// The first existing folder on the way up decides whether the rest can be created.
 	at := m.DataDir
 	for {
 		info, err := os.Stat(at)
@@ -178,7 +178,7 @@ func (m Machine) dataDir(ctx context.Context) Check {
 	return c
 }
 
-// configuration reads local.toml; nil stands for one that cannot be used.
+// configuration reads local.toml. It returns nil for a configuration that cannot be used.
 func (m Machine) configuration() (*config.File, Check) {
 	c := Check{Name: "configuration", State: OK, Detail: m.ConfigPath}
 	file, err := config.Load(m.ConfigPath)
@@ -194,7 +194,7 @@ func (m Machine) configuration() (*config.File, Check) {
 	return file, c
 }
 
-// models reports the target of each alias, and the missing parts on the way.
+// models returns a check of each alias, with its target or the missing parts.
 func (m Machine) models(file *config.File) []Check {
 	if file == nil {
 		return nil
@@ -214,7 +214,8 @@ func (m Machine) models(file *config.File) []Check {
 	return list
 }
 
-// model says where an alias goes. One target that can be used is enough: it is the next one's turn where one cannot.
+// model checks the target of an alias. One usable target is enough, because kaged uses the next target if one is not
+// usable.
 func (m Machine) model(file *config.File, alias string) Check {
 	named := make([]string, len(file.Models[alias]))
 	for i, target := range file.Models[alias] {
@@ -258,8 +259,7 @@ func modelName(file *config.File, target string) string {
 	return ""
 }
 
-// unset returns the variables that texts refer to and that are not set; it returns no name if they belong to
-// another container.
+// unset returns the unset variables that texts refer to. It returns none if the variables belong to another container.
 func (m Machine) unset(texts ...string) []string {
 	if KeysElsewhere(m.Getenv) {
 		return nil
@@ -272,7 +272,7 @@ func (m Machine) unset(texts ...string) []string {
 	return names
 }
 
-// postgres looks for the database server, or says which other is used.
+// postgres checks for the database server, or reports the configured one.
 func (m Machine) postgres(ctx context.Context, file *config.File) Check {
 	c := Check{Name: "PostgreSQL", State: OK}
 	if m.Getenv("KAGED_DATABASE_URL") != "" || file != nil && file.Database.URL != "" {
@@ -291,7 +291,7 @@ func (m Machine) postgres(ctx context.Context, file *config.File) Check {
 	return c
 }
 
-// listener looks whether the address is free that a daemon would take.
+// listener checks whether the address of the daemon is free.
 func (m Machine) listener(ctx context.Context) Check {
 	c := Check{Name: "address", State: OK, Detail: m.Listen}
 	listening := net.ListenConfig{}
@@ -310,7 +310,7 @@ func (m Machine) listener(ctx context.Context) Check {
 	return Check{c.Name, Warning, m.Listen + " is taken by another program", "kaged up --listen 127.0.0.1:0"}
 }
 
-// git looks for git, which kaged does without and agents rarely do.
+// git checks for git, which kaged itself does not need but agents usually do.
 func git(ctx context.Context) Check {
 	path, err := exec.LookPath("git")
 	if err != nil {

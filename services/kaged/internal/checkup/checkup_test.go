@@ -17,7 +17,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// machine is one where everything is as it should be.
+// machine returns a machine without problems.
 func machine(t *testing.T) checkup.Machine {
 	dir := t.TempDir()
 	return checkup.Machine{
@@ -33,7 +33,7 @@ func machine(t *testing.T) checkup.Machine {
 	}
 }
 
-// find returns the check of a name.
+// find returns the check with a name.
 func find(t *testing.T, r checkup.Report, name string) checkup.Check {
 	t.Helper()
 	for _, c := range r.Checks {
@@ -45,7 +45,7 @@ func find(t *testing.T, r checkup.Report, name string) checkup.Check {
 	return checkup.Check{}
 }
 
-// A complete machine is fine, and the check leaves no file on it.
+// A complete machine has no problems, and the checks leave no file on it.
 func TestFine(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
@@ -68,7 +68,7 @@ func TestFine(t *testing.T) {
 	}
 }
 
-// Without cages it is not fine; why is said.
+// A machine without cages has a problem; the report has the reason.
 func TestNoCages(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
@@ -86,7 +86,7 @@ func TestNoCages(t *testing.T) {
 	}
 }
 
-// A model's own name stands beside its id.
+// A model's name is shown with its id.
 func TestNameOfAModel(t *testing.T) {
 	t.Parallel()
 	m := machine(t)
@@ -97,7 +97,7 @@ func TestNameOfAModel(t *testing.T) {
 	}
 }
 
-// Each gap is named with its fix; only gaps that kaged cannot do without make the machine unfit.
+// Each missing part is reported with its fix. Only a missing part that kaged needs makes the machine unfit.
 func TestGaps(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -168,7 +168,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// Language servers are listed as the pool finds them. All are optional: a machine without any is fine.
+// Language servers are listed as the pool finds them. All are optional: a machine without language servers has no
+// problem.
 func TestLanguageServers(t *testing.T) {
 	t.Parallel()
 	m := machine(t)

@@ -6,19 +6,19 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Container is the kaged image that this process runs in, as the images set it in KAGED_CONTAINER; empty outside of
-// them.
+// Container is the kaged image that this process runs in, the value of KAGED_CONTAINER, which the images set; empty
+// outside the images.
 type Container string
 
 // The images.
 const (
-	// ControlPlane has the gateway, session-manager and the harness, each in a container of its own.
+	// ControlPlane has the gateway, session-manager and the harness, each in its own container.
 	ControlPlane Container = "control-plane"
-	// Workspace has tool-runner and sandbox-supervisor, where the agents' commands run.
+	// Workspace has tool-runner and sandbox-supervisor, which run the agents' commands.
 	Workspace Container = "workspace"
 )
 
-// ContainerOf returns the image that an environment tells of.
+// ContainerOf returns the image that an environment names.
 func ContainerOf(getenv func(string) string) Container {
 	switch c := Container(getenv("KAGED_CONTAINER")); c {
 	case ControlPlane, Workspace:
@@ -27,13 +27,13 @@ func ContainerOf(getenv func(string) string) Container {
 	return ""
 }
 
-// KeysElsewhere reports whether the keys of providers are another container's: session-manager alone is given them, and
-// it alone is told of the database.
+// KeysElsewhere reports whether another container has the keys of providers: only session-manager has them, and only
+// its environment has the database's address.
 func KeysElsewhere(getenv func(string) string) bool {
 	return ContainerOf(getenv) != "" && getenv("KAGED_DATABASE_URL") == "" && getenv("KAGED_DATABASE_URL_FILE") == ""
 }
 
-// MissingKey says how a variable that a provider refers to is set.
+// MissingKey returns the way to set a variable that a provider refers to.
 func MissingKey(getenv func(string) string, name string) string {
 	if ContainerOf(getenv) != "" {
 		return "set " + name + " in .env, then: docker compose up -d"
@@ -41,10 +41,10 @@ func MissingKey(getenv func(string) string, name string) string {
 	return "export " + name + "=..., where `kaged up` or `kaged run` is started"
 }
 
-// elsewhere is where cages are made, seen from a container of the control plane.
+// elsewhere is the place of cages in a report of a container of the control plane.
 const elsewhere = "in the workspace's container; to look there: docker compose exec sandbox-supervisor kaged doctor"
 
-// contained are the checks of one of kaged's containers: of its own parts alone.
+// contained returns the checks of one of kaged's containers, of its own parts only.
 func (m Machine) contained(ctx context.Context) Report {
 	var r Report
 	file, read := m.configuration()
@@ -68,7 +68,7 @@ func (m Machine) contained(ctx context.Context) Report {
 	return r
 }
 
-// peers says whether this container has the others that it works with.
+// peers checks whether this container can reach the others that it needs.
 func (m Machine) peers(ctx context.Context) Check {
 	c := Check{Name: "services", State: OK}
 	switch {

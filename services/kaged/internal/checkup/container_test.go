@@ -11,7 +11,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// inContainer is a machine as one of the containers of docker-compose.yml sees it.
+// inContainer returns a machine as seen from one of the containers of docker-compose.yml.
 func inContainer(t *testing.T, image checkup.Container, env map[string]string) checkup.Machine {
 	t.Helper()
 	m := machine(t)
@@ -24,7 +24,7 @@ func inContainer(t *testing.T, image checkup.Container, env map[string]string) c
 	return m
 }
 
-// words are all that a report says.
+// words returns all texts of a report.
 func words(r checkup.Report) string {
 	var b strings.Builder
 	b.WriteString(r.Cages.Elsewhere + r.Cages.Unavailable)
@@ -34,8 +34,8 @@ func words(r checkup.Report) string {
 	return b.String()
 }
 
-// A container of the control plane is fine without the parts of the others: no cage is tried in it, no PostgreSQL
-// looked for, and keys that are session-manager's are not missed.
+// A container of the control plane has no problem without the parts of the others: no cage is tried in it, PostgreSQL
+// is not searched, and keys that only session-manager has are not reported as missing.
 func TestControlPlaneContainer(t *testing.T) {
 	t.Parallel()
 	m := inContainer(
@@ -64,7 +64,7 @@ func TestControlPlaneContainer(t *testing.T) {
 	}
 }
 
-// Where the keys are, one that is not set is missed, and mended where compose reads it.
+// In session-manager's container an unset key is reported, with the file in which compose reads it.
 func TestSessionManagerContainer(t *testing.T) {
 	t.Parallel()
 	m := inContainer(t, checkup.ControlPlane, map[string]string{
@@ -76,7 +76,7 @@ func TestSessionManagerContainer(t *testing.T) {
 	}
 }
 
-// The workspace's container is checked for the needs of agents: cages, and git.
+// The workspace's container is checked for the needs of agents: cages and git.
 func TestWorkspaceContainer(t *testing.T) {
 	t.Parallel()
 	r := checkup.Look(t.Context(), inContainer(t, checkup.Workspace, map[string]string{}))
@@ -86,7 +86,7 @@ func TestWorkspaceContainer(t *testing.T) {
 	}
 }
 
-// A container that was started by itself says how the whole is started.
+// The report of a container that was started alone has the command that starts all containers.
 func TestLonelyContainer(t *testing.T) {
 	t.Parallel()
 	r := checkup.Look(t.Context(), inContainer(t, checkup.ControlPlane, map[string]string{}))
@@ -95,7 +95,7 @@ func TestLonelyContainer(t *testing.T) {
 	}
 }
 
-// One target that can be used is enough for an alias.
+// One usable target is enough for an alias.
 func TestModelWithOneUsableTarget(t *testing.T) {
 	t.Parallel()
 	m := machine(t)

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// LanguageServer is the server of a language, as far as this machine has it.
+// LanguageServer is the server of a language on this machine.
 type LanguageServer struct {
 	Lang string `json:"lang"`
-	// Command is the one with an installed program, or the first of the language.
+	// Command is the command with an installed program, or the first command of the language.
 	Command string `json:"command"`
 	// Program is its path, empty for a missing program.
 	Program string `json:"program,omitempty"`
-	// InCage says that a cage shows it, CageReason why not.
+	// InCage is true if a cage shows the program; otherwise CageReason is the reason.
 	InCage     bool   `json:"in_cage"`
 	CageReason string `json:"cage_reason,omitempty"`
-	// Install is the command that installs it.
+	// Install is the command that installs the server.
 	Install string `json:"install"`
 }
 
-// Fix says how a program comes into cages, "" for one that is there already.
+// Fix returns the way to show a program in cages, "" if they show it already.
 func (s LanguageServer) Fix() string {
 	if s.Program == "" || s.InCage {
 		return ""
@@ -27,8 +27,8 @@ func (s LanguageServer) Fix() string {
 	return "install it below /usr/local or /opt, or name its folder in read of [lsp.servers." + s.Lang + "] in local.toml"
 }
 
-// languageServers looks for language servers. The check of the configuration tells of one that keeps them from being
-// found.
+// languageServers finds language servers. If the configuration prevents this, the check of the configuration reports
+// it.
 func (m Machine) languageServers(ctx context.Context) []LanguageServer {
 	list := []LanguageServer{}
 	if m.LanguageServers == nil || m.Container == ControlPlane {

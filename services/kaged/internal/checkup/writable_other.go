@@ -2,5 +2,5 @@
 
 package checkup
 
-// writable cannot be told without trying here.
+// writable returns true, because only a write could show it here.
 func writable(string) bool { return true }

@@ -53,7 +53,7 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 	}
 	fmt.Fprint(w, "\n| flag | default | |\n|---|---|---|\n")
 	flags.VisitAll(func(f *pflag.Flag) {
-		// The places differ between users; the page explains them in words.
+		// These paths differ between users; the page explains them in words.
 		def := map[string]string{"config": "see below", "data-dir": "see below"}[f.Name]
 		if def == "" && f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
 			def = "`" + f.DefValue + "`"

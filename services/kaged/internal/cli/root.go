@@ -1,7 +1,7 @@
-// Package cli is the kaged command: the commands of people and scripts. The daemon it starts is package daemon's,
-// everything else is a client of the public API. Each noun is a package below; kit has their shared parts.
+// Package cli is the kaged command, for people and scripts. Package daemon has the daemon that it starts; everything
+// else is a client of the public API. Each noun is a package below; kit has their shared parts.
 //
-// stdout belongs to results; progress, logs and errors go to stderr. kit/exit.go has the exit codes.
+// stdout has only results; progress, logs and errors go to stderr. kit/exit.go has the exit codes.
 package cli
 
 import (
@@ -100,14 +100,14 @@ func root(a kit.App) *cobra.Command {
 	root.SetHelpCommand(explain())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" { // a group like all others: it refuses unknown commands
+		if cmd.Name() == "completion" { // like all other groups it refuses unknown commands
 			cmd.Args, cmd.RunE = kit.Known, kit.Help
 		}
 	}
 	return root
 }
 
-// explain is the help of a command by its name.
+// explain returns the command that prints the help of another command.
 func explain() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Explain a command",
@@ -122,7 +122,7 @@ func explain() *cobra.Command {
 	}
 }
 
-// schema prints the JSON Schema by which editors check a project file.
+// schema returns the command that prints the JSON Schema with which editors check a project file.
 func schema(out io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON Schema of the project file", Args: kit.Nothing,

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// Ctrl-C while it looks is no finding about the machine.
+// Ctrl-C during the checks is no finding about the machine.
 func TestDoctorCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -23,10 +23,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// path is where standing approvals are.
+// path is the API path of standing approvals.
 const path = "/api/v1/standing-approvals"
 
-// view is a standing approval as the API shows it.
+// view is a standing approval in the API's form.
 type view struct {
 	ID         string  `json:"id"`
 	ProjectID  string  `json:"project_id"`

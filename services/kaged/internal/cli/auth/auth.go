@@ -40,13 +40,13 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 
 func printURL(a kit.App, resp interface{ GetUrl() string }, err error) error {
 	if err != nil {
-		return kit.Exit(kit.ExitFailed, err) // a missing name was not typed by the user
+		return kit.Exit(kit.ExitFailed, err) // the user did not type the missing name
 	}
 	_, err = fmt.Fprintln(a.Stdout, resp.GetUrl())
 	return err
 }
 
-// withGateway calls the running gateway, over a socket that only the operator can open.
+// withGateway calls the running gateway over a socket that only the operator can open.
 func withGateway(ctx context.Context, a kit.App, p *kit.Places, use func(gatewayv1.GatewayServiceClient) error) error {
 	running, err := a.Gateway(
 		ctx,

@@ -79,24 +79,24 @@ func cageExec(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.SetFlagErrorFunc(
 		func(cmd *cobra.Command, err error) error { return ownMisuse(cmd, "%s", kit.FlagSentence(cmd, err)) },
 	)
-	cmd.Flags().SetInterspersed(false) // later words are the command's
+	cmd.Flags().SetInterspersed(false) // words after the first belong to the command
 	cmd.Flags().StringVar(&policy, "policy", "", "the file with the policy, - for standard input")
 	cmd.Flags().StringVar(&project, "project", ".", kit.ProjectUsage)
 	cmd.Flags().BoolVar(&tty, "tty", false, "give the command a terminal")
 	return cmd
 }
 
-// own makes an error one of kaged's own, as opposed to the command's.
+// own marks an error as one of kaged itself, not of the command.
 func own(err error) error { return kit.Exit(kit.ExitOwn, err) }
 
 func ownMisuse(cmd *cobra.Command, format string, args ...any) error {
 	return own(fmt.Errorf("%s; see `%s --help`", fmt.Sprintf(format, args...), cmd.CommandPath()))
 }
 
-// maxPolicy is the largest policy in bytes.
+// maxPolicy is the maximum size of a policy in bytes.
 const maxPolicy = 1 << 20
 
-// caged returns the command that the arguments ask for, in the working folder if the policy shows that.
+// caged returns the command of the arguments, in the working folder if the policy shows it.
 func caged(a kit.App, p *kit.Places, policyFile, project string, argv []string) (workbench.Command, error) {
 	policy, err := readPolicy(a, policyFile)
 	if err != nil {
@@ -132,7 +132,7 @@ func caged(a kit.App, p *kit.Places, policyFile, project string, argv []string) 
 	return c, nil
 }
 
-// realPath is a path from the root on, without links.
+// realPath returns the absolute path without links.
 func realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -141,7 +141,7 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// policyName is the name of a policy's file in messages.
+// policyName returns the name of a policy's file in messages.
 func policyName(file string) string {
 	if file == "-" {
 		return "the policy"
@@ -188,7 +188,7 @@ func readPolicy(a kit.App, name string) (*dsl.Cage, error) {
 	return policy, nil
 }
 
-// handed are the variables of this process that a caged command gets; the cage adds its own.
+// handed are the variables of this process that are passed to a caged command; the cage adds its own.
 var handed = []string{"PATH", "LANG", "LC_ALL", "TERM", "TZ"}
 
 func inside(a kit.App) map[string]string {
@@ -201,11 +201,11 @@ func inside(a kit.App) map[string]string {
 	return env
 }
 
-// patience is how long a command may take to end after the first signal before it is said how to end it at once.
+// patience is the time after the first signal until kaged prints how to end the command at once.
 const patience = time.Second
 
-// heed waits for the signals that end programs until done: the command gets the first and ends by itself; a second one
-// kills it. quiet suppresses messages.
+// heed waits for the signals that end programs until done is closed. It passes the first signal to the command, which
+// may end by itself; the second one kills the command. quiet suppresses messages.
 func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), quiet bool) {
 	select {
 	case <-ctx.Done():
@@ -232,7 +232,7 @@ func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), qui
 	}
 }
 
-// execute runs a command and returns its end as this process's. from says where its policy is.
+// execute runs a command and returns the exit error of this process. from names the policy in messages.
 func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench.Command, tty bool, from string) error {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
@@ -252,10 +252,10 @@ func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench
 	defer restore()
 	refused := refusedList{w: a.Stderr, later: tty}
 	c.Refused = refused.add
-	stdout, stderr := kit.Raw(a.Stdout), kit.Raw(a.Stderr) // the command's own, as it would be without a cage
+	stdout, stderr := kit.Raw(a.Stdout), kit.Raw(a.Stderr) // the command's own output, as without a cage
 	c.Output = func(failing bool, data []byte) {
 		if failing {
-			_, _ = stderr.Write(data) // an unread output does not end the command
+			_, _ = stderr.Write(data) // a failed write does not end the command
 			refused.midline = len(data) > 0 && data[len(data)-1] != '\n'
 		} else {
 			_, _ = stdout.Write(data)
@@ -279,7 +279,7 @@ func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench
 	return ended(a, exited, c.Policy.Limits, from)
 }
 
-// startError is the end of this process for a command that did not get to say how it ended.
+// startError returns the exit error for a command without a reported end.
 func startError(err error) error {
 	f := fault.From(err)
 	switch {
@@ -291,8 +291,8 @@ func startError(err error) error {
 	return kit.Exit(kit.ExitNotRun, err)
 }
 
-// attachTerminal gives the command a terminal of the size of this one, whose keys go to the command unchanged. restore
-// gives the terminal back.
+// attachTerminal gives the command a terminal with the size of this one, and passes all keys to the command unchanged.
+// restore resets this terminal.
 func attachTerminal(a kit.App, c *workbench.Command) (restore func()) {
 	c.Terminal = &workbench.Size{}
 	in, ok := a.Stdin.(*os.File)
@@ -315,6 +315,6 @@ func attachTerminal(a kit.App, c *workbench.Command) (restore func()) {
 	}
 	return func() {
 		forget()
-		_ = term.Restore(int(in.Fd()), state) // it is the terminal it was
+		_ = term.Restore(int(in.Fd()), state) // the terminal may be gone
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// A refused connection is told when it happens, on a line of its own, and once more at the end where there were more;
-// with a terminal all of it at the end.
+// A refused connection is reported at once, on its own line, and repetitions are reported at the end. With a terminal
+// all are reported at the end.
 func TestRefusedList(t *testing.T) {
 	t.Parallel()
 	attempts := []*commonv1.NetworkAttempt{
@@ -44,7 +44,7 @@ func TestRefusedList(t *testing.T) {
 	}
 }
 
-// Of very many only so many are told one by one.
+// Of very many refused connections only a limited number is reported one by one.
 func TestRefusedListIsBounded(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -59,7 +59,7 @@ func TestRefusedListIsBounded(t *testing.T) {
 	}
 }
 
-// The reason of a kill is a word for scripts, and a sentence with the limit, its height and a remedy.
+// The reason of a kill is printed as a word for scripts, and as a sentence with the limit, its value and a remedy.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	all := dsl.Limits{Memory: 64 << 20, PIDs: 40, Disk: 2e9, Walltime: 90 * time.Second}

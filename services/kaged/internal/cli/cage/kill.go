@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// killedFor are the words for the reasons of kills.
+// killedFor are the words for the kill reasons.
 var killedFor = map[sandboxsupervisorv1.KillReason]string{
 	sandboxsupervisorv1.KillReason_KILL_REASON_OOM:      "oom",
 	sandboxsupervisorv1.KillReason_KILL_REASON_PIDS:     "pids",
@@ -18,7 +18,7 @@ var killedFor = map[sandboxsupervisorv1.KillReason]string{
 	sandboxsupervisorv1.KillReason_KILL_REASON_SECCOMP:  "seccomp",
 }
 
-// ended is the end of this process for a command that has ended, in a cage of a policy with these limits.
+// ended returns the exit error of this process for an ended command, in a cage of a policy with these limits.
 func ended(a kit.App, exited *sandboxsupervisorv1.ExecExited, limits dsl.Limits, from string) error {
 	reason := exited.GetReason()
 	if word := killedFor[reason]; word != "" {
@@ -33,8 +33,8 @@ func ended(a kit.App, exited *sandboxsupervisorv1.ExecExited, limits dsl.Limits,
 	return nil
 }
 
-// killSentence names the limit at which a command was killed, its height and a remedy. A limit that the policy lacks is
-// the machine's.
+// killSentence names the limit that killed the command, with its value and a remedy. A limit that is not in the policy
+// is one of the machine.
 func killSentence(word string, l dsl.Limits, from string) string {
 	met := func(has bool, what, limit, value, instead string) string {
 		if !has {

@@ -8,20 +8,20 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// maxRefused is how many kinds of refused connections are told one by one.
+// maxRefused is the maximum number of kinds of refused connections that are reported one by one.
 const maxRefused = 50
 
-// refusedList tells of the connections that a cage refused, each kind once when it happens, and at the end how often
-// where it was more than once. It is for one goroutine.
+// refusedList reports the connections that a cage refused: each kind once when it happens, and at the end the number of
+// repetitions. One goroutine at a time may use it.
 type refusedList struct {
 	w io.Writer
-	// later keeps all of it for the end, because the command has the terminal.
+	// later delays all reports until the end, because the command has the terminal.
 	later bool
-	// midline says that the last that was written to w is no whole line.
+	// midline is true if the last output to w did not end a line.
 	midline bool
 
 	list []*commonv1.NetworkAttempt
-	told []int64 // how often each of list was said to have happened
+	told []int64 // the reported number for each entry of list
 	more int64
 }
 
@@ -45,7 +45,7 @@ func (r *refusedList) add(a *commonv1.NetworkAttempt) {
 	r.line(kit.RefusedLine(a.GetTarget(), a.GetRule(), a.GetCount()))
 }
 
-// end reports the refusals that were not reported yet.
+// end reports the refusals that are not reported yet.
 func (r *refusedList) end() {
 	for i, a := range r.list {
 		if r.told[i] != a.GetCount() {
@@ -57,7 +57,7 @@ func (r *refusedList) end() {
 	}
 }
 
-// line writes a line of its own.
+// line writes a text on its own line.
 func (r *refusedList) line(text string) {
 	if r.midline {
 		fmt.Fprintln(r.w)

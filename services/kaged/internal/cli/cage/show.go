@@ -58,7 +58,7 @@ func cageShow(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// writeCage writes an agent's permissions for people: the sentence first, then one permission a line.
+// writeCage writes an agent's permissions for people: first a sentence, then one permission per line.
 func writeCage(w io.Writer, c workbench.Cage) error {
 	if !c.Caged {
 		_, err := fmt.Fprintf(

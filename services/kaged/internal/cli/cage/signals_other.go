@@ -2,5 +2,5 @@
 
 package cage
 
-// passSignals yields no signal here; cages need Linux.
+// passSignals yields no signal, because cages need Linux.
 func passSignals() (names <-chan string, forget func()) { return nil, func() {} }

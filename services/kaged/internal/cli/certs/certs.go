@@ -1,4 +1,4 @@
-// Package certs is `kaged certs`: the certificates by which services know each other between hosts.
+// Package certs is `kaged certs`: the certificates with which services on several hosts identify each other.
 package certs
 
 import (
@@ -99,7 +99,7 @@ func issue(a kit.App) *cobra.Command {
 	return cmd
 }
 
-// maxDebug bounds how long a debugging certificate is valid: it opens every door.
+// maxDebug is the maximum validity of a debugging certificate, because it allows every call.
 const maxDebug = 7 * day
 
 func debug(a kit.App) *cobra.Command {
@@ -125,7 +125,7 @@ func debug(a kit.App) *cobra.Command {
 	return cmd
 }
 
-// operator is the name of the user at the terminal, for the records of a debugging certificate's use.
+// operator returns the name of the user at the terminal. Records of calls with a debugging certificate have it.
 func operator() string {
 	u, err := user.Current()
 	if err != nil {
@@ -149,7 +149,7 @@ func sign(a kit.App, dir string, r authority.Request) error {
 	return err
 }
 
-// span is a flag's days.
+// span returns the value of a flag in days.
 func span(cmd *cobra.Command, flag string, days int) (time.Duration, error) {
 	if days < 1 || days > 36500 {
 		return 0, kit.Misused(cmd, "--%s is %d and must be from 1 to 36500", flag, days)

@@ -23,8 +23,8 @@ func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// A CA is made, then a certificate for each service, of a workspace, of a store, and for debugging; stdout is the
-// folder that the files are in.
+// The commands create a CA and a certificate for each service, of a workspace, of a store, and for debugging. stdout
+// has the folder of the files.
 func TestCerts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "ca")
@@ -64,7 +64,7 @@ func TestCerts(t *testing.T) {
 	}
 }
 
-// A misuse names the mistake and the choices.
+// The error for invalid arguments names the mistake and the valid choices.
 func TestCertsMisused(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{

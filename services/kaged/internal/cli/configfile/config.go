@@ -106,8 +106,8 @@ func getConfig(a kit.App, path, key string) error {
 	return kit.WriteJSON(a.Stdout, value)
 }
 
-// setConfig writes the value as TOML if that makes a valid configuration, and as a string otherwise, so that numbers,
-// lists and texts can all be typed plainly. A value that breaks a valid file is a usage error.
+// setConfig writes the value as TOML if the result is a valid configuration, and otherwise as a string, so that
+// numbers, lists and texts can be typed without quotes. A value that makes a valid file invalid is a usage error.
 func setConfig(a kit.App, path, key, value string) error {
 	var doubtful []doubt
 	err := config.Edit(path, func(data []byte) ([]byte, error) {
@@ -134,7 +134,7 @@ func setConfig(a kit.App, path, key, value string) error {
 	return err
 }
 
-// changed returns a configuration with a key set, as text and as it is read.
+// changed returns a configuration with a key set, as text and decoded.
 func changed(a kit.App, path string, data []byte, key, value string) ([]byte, *config.File, error) {
 	keyPath, err := config.Key(key)
 	if err != nil {
@@ -175,7 +175,7 @@ func checkConfig(a kit.App, path string) error {
 	return err
 }
 
-// CheckServices has each service read its table. A module builds its service without starting it.
+// CheckServices makes each service check its table. A module builds its service without starting it.
 func CheckServices(a kit.App, f *config.File) error {
 	path, err := config.Resolve(f.Path)
 	if err != nil {
@@ -189,7 +189,7 @@ func CheckServices(a kit.App, f *config.File) error {
 	return err
 }
 
-// doubt is a missing target of a configuration's name: about identifies it, text explains it.
+// doubt is a name in the configuration without a target: about identifies it, text explains it.
 type doubt struct{ about, text string }
 
 func texts(list []doubt) []string {
@@ -200,8 +200,7 @@ func texts(list []doubt) []string {
 	return out
 }
 
-// doubts are the missing targets of a configuration's names. In one of kaged's containers without keys they are
-// expected.
+// doubts returns the names in a configuration without a target. In a kaged container without keys they are expected.
 func doubts(a kit.App, f *config.File) []doubt {
 	var list []doubt
 	for _, alias := range slices.Sorted(maps.Keys(f.Models)) {
@@ -237,7 +236,7 @@ func doubts(a kit.App, f *config.File) []doubt {
 	return list
 }
 
-// configured names the providers of a configuration.
+// configured lists the providers of a configuration.
 func configured(f *config.File) string {
 	if len(f.Providers) == 0 {
 		return "no provider is"
@@ -245,7 +244,7 @@ func configured(f *config.File) string {
 	return "configured: " + strings.Join(slices.Sorted(maps.Keys(f.Providers)), ", ")
 }
 
-// providerFix is the command that adds a provider.
+// providerFix returns the command that adds a provider.
 func providerFix(name string) string {
 	if slices.Contains(config.Drivers, name) {
 		return fmt.Sprintf(

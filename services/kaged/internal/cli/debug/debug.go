@@ -1,4 +1,4 @@
-// Package debug is `kaged debug`: a program that an agent debugs, on the command line.
+// Package debug is `kaged debug`: it shows and controls a program that an agent debugs.
 package debug
 
 import (
@@ -16,17 +16,17 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// maxWait is the longest wait for a stop that the API allows.
+// maxWait is the maximum time to wait for a stop that the API allows.
 const maxWait = 30 * time.Second
 
-// api are the debug sessions of a session.
+// api accesses the debug sessions of a session.
 type api struct {
 	client *client.Client
 	path   string
-	id     string // of the debug session, "" for the last active one
+	id     string // the id of the debug session, "" for the last active one
 }
 
-// look returns the view of a frame, with output from a byte on.
+// look returns the view of a frame, with output from an offset.
 func (d api) look(ctx context.Context, frame int, from int64) (seen seen, err error) {
 	query := url.Values{}
 	query.Set("frame_id", strconv.Itoa(frame))
@@ -49,10 +49,10 @@ func (d api) move(ctx context.Context, action, expression string, frame int, wai
 	return m, d.client.Do(ctx, http.MethodPost, d.path, request, &m)
 }
 
-// evaluate is the action that takes an expression.
+// evaluate is the action with an expression.
 const evaluate = "evaluate"
 
-// wanted are the flags of the command.
+// wanted has the flags of the command.
 type wanted struct {
 	id, address, expression                       string
 	frame                                         int
@@ -61,7 +61,7 @@ type wanted struct {
 	pause, goOn, over, into, out, asJSON, onlyNow bool
 }
 
-// action returns the action that the flags ask for, "" for none. It fails for more than one.
+// action returns the action that the flags select, "" for none. It fails for more than one.
 func (w *wanted) action(cmd *cobra.Command) (string, error) {
 	action := ""
 	for _, a := range []struct {
@@ -134,7 +134,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// once makes a move, if there is one, and shows the state.
+// once makes the move of the flags, if there is one, and prints the state.
 func once(ctx context.Context, a kit.App, at api, action string, w wanted) error {
 	if action != "" {
 		m, err := at.move(ctx, action, w.expression, w.frame, w.wait)
@@ -164,7 +164,7 @@ func onTerminal(ctx context.Context, a kit.App, at api, frame int) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = term.Restore(int(in.Fd()), state) }() // it is the terminal it was
+	defer func() { _ = term.Restore(int(in.Fd()), state) }() // the terminal may be gone
 	s := &screen{
 		at: at, out: kit.Raw(a.Stdout), frame: frame, every: time.NewTicker(refresh).C,
 		size: func() (int, int) {

@@ -32,7 +32,7 @@ func stopped() seen {
 	}}
 }
 
-// A page shows place, stack, values, breakpoints and output; control characters of the program are escaped.
+// A page shows position, stack, values, breakpoints and output. Control characters of the program are escaped.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	want := `go sum, primary: stopped (breakpoint 2), step_over by ada
@@ -59,7 +59,7 @@ output
 	}
 }
 
-// fake is a program that notes its moves.
+// fake is a program that records its moves.
 type fake struct {
 	mu    sync.Mutex // guards the fields below
 	moves []string
@@ -105,7 +105,7 @@ func show(t *testing.T, f *fake, pressed string) string {
 	return drawn[len(drawn)-1]
 }
 
-// Keys move the program, choose a frame and evaluate; an error stands below the page.
+// Keys move the program, select a frame and evaluate. An error is shown below the page.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	f := &fake{}

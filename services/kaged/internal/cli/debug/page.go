@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// seen is a view of debug sessions, as the API shows it.
+// seen is a view of debug sessions in the API's form.
 type seen struct {
 	Sessions []session `json:"sessions"`
 	Debug    *view     `json:"debug"`
@@ -113,21 +113,21 @@ type moved struct {
 	Result *variable `json:"result,omitempty"`
 }
 
-// The bounds of a page.
+// The limits of a page.
 const (
 	maxFrames    = 20
 	maxVariables = 50
 	maxOutput    = 20
-	// keptOutput is how much of the end of the output a screen keeps.
+	// keptOutput is the number of bytes that a screen keeps from the end of the output.
 	keptOutput = 8 << 10
 )
 
-// line makes text of a program safe for one line of a terminal.
+// line escapes text of a program for one line of a terminal.
 func line(text string) string {
 	return termtext.Line(strings.ReplaceAll(text, "\t", "    "))
 }
 
-// tail adds the output of a view to the output so far, and keeps the end.
+// tail adds the output of a view to the output so, and returns the end of both.
 func tail(s seen, so string) string {
 	if s.Debug == nil || s.Debug.State == nil || s.Debug.State.Output == nil {
 		return so
@@ -178,7 +178,7 @@ func page(s seen, written string, outputLines int) []string {
 	return lines
 }
 
-// title says which program it is and its state.
+// title returns the program and its state.
 func title(v *view) string {
 	program := v.Session.Program
 	if program == "" {

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// refresh is how often a screen looks at the program.
+// refresh is the interval at which a screen reads the state of the program.
 const refresh = 300 * time.Millisecond
 
 // keys are the moves on a screen.
@@ -20,7 +20,7 @@ var keys = map[rune]string{'c': "continue", 'p': "pause", 'n': "step_over", 's':
 
 const help = "n step over  s step into  o step out  c continue  p pause  u/d frame up/down  e evaluate  q leave"
 
-// debugger is the API of a screen.
+// debugger is the API that a screen uses.
 type debugger interface {
 	look(ctx context.Context, frame int, from int64) (seen, error)
 	move(ctx context.Context, action, expression string, frame int, wait time.Duration) (moved, error)
@@ -34,11 +34,11 @@ type screen struct {
 	size  func() (columns, rows int)
 
 	frame   int
-	id      string // of the debug session that is shown
-	next    int64  // cursor of its output
+	id      string // the id of the shown debug session
+	next    int64  // the offset of its next output
 	written string
-	note    string // below the page
-	asking  bool   // an expression is typed
+	note    string // shown below the page
+	asking  bool   // the operator types an expression
 	typed   []rune
 	shown   string
 }
@@ -83,7 +83,7 @@ func (s *screen) follow(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// press does what a key says, and reports whether it is to leave.
+// press executes the action of a key, and reports whether the key leaves the screen.
 func (s *screen) press(ctx context.Context, key rune) (leave bool) {
 	const interrupt, escape, enter, newline, erase, backspace = 3, 27, '\r', '\n', 127, 8
 	if s.asking {
@@ -139,7 +139,8 @@ func (s *screen) evaluate(ctx context.Context, expression string) {
 	}
 }
 
-// draw looks at the program and draws the page, if it is another one. A daemon that is away is said and asked again.
+// draw reads the state of the program and draws the page if it differs. While the daemon does not answer, it shows that
+// and tries again.
 func (s *screen) draw(ctx context.Context) error {
 	seen, err := s.at.look(ctx, s.frame, s.next)
 	var lines []string
@@ -169,7 +170,7 @@ func (s *screen) draw(ctx context.Context) error {
 	return err
 }
 
-// page takes over a view and returns its page.
+// page applies a view and returns its page.
 func (s *screen) page(v seen) []string {
 	if v.Debug == nil {
 		s.id, s.next, s.written = "", 0, ""
@@ -178,7 +179,7 @@ func (s *screen) page(v seen) []string {
 	if id := v.Debug.Session.ID; id != s.id {
 		first := s.id == "" && s.next == 0
 		s.id, s.next, s.written = id, 0, ""
-		if !first { // the cursor was that of another program
+		if !first { // the offset belongs to another program
 			return page(v, "", 0)
 		}
 	}

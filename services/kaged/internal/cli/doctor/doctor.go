@@ -37,7 +37,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := look(cmd.Context(), a, p)
 			if err := cmd.Context().Err(); err != nil {
-				return err // half a look is no report
+				return err // an incomplete report must not be printed
 			}
 			write := writeReport
 			if asJSON {
@@ -68,7 +68,7 @@ func look(ctx context.Context, a kit.App, p *kit.Places) checkup.Report {
 	})
 }
 
-// probe asks a supervisor of this process's own for the machine's support of cages.
+// probe requests the machine's support for cages from a supervisor in this process.
 func probe(ctx context.Context, a kit.App, p *kit.Places) (found *sandboxsupervisorv1.ProbeCagesResponse, err error) {
 	box, err := workbench.OpenSandbox(
 		workbench.Options{ConfigPath: p.Config, Getenv: a.Getenv, Stderr: io.Discard, Modules: a.Modules},
@@ -80,7 +80,7 @@ func probe(ctx context.Context, a kit.App, p *kit.Places) (found *sandboxsupervi
 	return found, cmp.Or(err, box.Close())
 }
 
-// languageServers looks for language servers through a pool of this process's own, from an empty folder.
+// languageServers finds language servers with a pool in this process, from an empty folder.
 func languageServers(ctx context.Context, a kit.App, p *kit.Places) ([]*lsppoolv1.FoundServer, error) {
 	empty, err := os.MkdirTemp("", "kaged-doctor-")
 	if err != nil {
@@ -91,8 +91,8 @@ func languageServers(ctx context.Context, a kit.App, p *kit.Places) ([]*lsppoolv
 	return workbench.FindServers(ctx, opts, empty)
 }
 
-// Uncageable tells in one sentence why agents cannot be caged here, "" if they can. Other gaps are for the next step to
-// report.
+// Uncageable returns the reason, in one sentence, why agents cannot be caged on this machine, "" if they can. It leaves
+// other problems to the next step.
 func Uncageable(ctx context.Context, a kit.App, p *kit.Places) string {
 	found, err := probe(ctx, a, p)
 	if err != nil || found.GetTier() != "" {
@@ -101,7 +101,7 @@ func Uncageable(ctx context.Context, a kit.App, p *kit.Places) string {
 	return strings.TrimSuffix(found.GetUnavailable(), ".") + "."
 }
 
-// WarnUncageable says, once and on stderr, that agents cannot be caged here, if so.
+// WarnUncageable prints a warning to stderr if agents cannot be caged on this machine.
 func WarnUncageable(ctx context.Context, a kit.App, p *kit.Places) {
 	if reason := Uncageable(ctx, a, p); reason != "" {
 		fmt.Fprintf(
@@ -112,7 +112,7 @@ func WarnUncageable(ctx context.Context, a kit.App, p *kit.Places) {
 	}
 }
 
-// writeReport writes the findings as tables for people, and below them a remedy for each gap.
+// writeReport writes the checks as tables for people, and below them a fix for each gap.
 func writeReport(w io.Writer, r checkup.Report) error {
 	if r.Cages.Elsewhere != "" {
 		fmt.Fprintf(w, "Cages are made %s\n\n", r.Cages.Elsewhere)
@@ -124,7 +124,7 @@ func writeReport(w io.Writer, r checkup.Report) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(r.Cages.Layers) > 0 {
 		fmt.Fprintln(tab, "LAYER\tSTATE\tBY / FIX")
-		said := map[string]bool{} // of fixes: one that mends several layers is said once
+		said := map[string]bool{} // the fixes already written: one that fixes several layers is written once
 		for _, l := range r.Cages.Layers {
 			cell := byOrFix(l.By, l.Fix)
 			if l.By == "" && said[l.Fix] {
@@ -176,8 +176,8 @@ func writeServers(w io.Writer, r checkup.Report) {
 	}
 }
 
-// writeLayerGaps writes the layers that are not enforced and their fixes. Layers with one reason and one fix stand
-// together.
+// writeLayerGaps writes the layers that are not enforced and their fixes. Layers with the same reason and fix are
+// written together.
 func writeLayerGaps(w io.Writer, layers []checkup.Layer) {
 	type gap struct{ reason, fix string }
 	names := map[gap][]string{}

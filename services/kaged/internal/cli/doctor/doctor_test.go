@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/kaged/internal/checkup"
 )
 
-// Each layer names its mechanism, or its fix; each gap is explained once more with the command that fixes it.
+// Each layer is listed with its mechanism or its fix, and each gap is explained below with the command that fixes it.
 func TestWriteReport(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -42,7 +42,7 @@ func TestWriteReport(t *testing.T) {
 	}
 }
 
-// Layers that one reason keeps from being enforced are explained once, together.
+// Layers that are not enforced for the same reason are explained once, together.
 func TestWriteReportOfOneCause(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -54,7 +54,7 @@ func TestWriteReportOfOneCause(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out.String(), "the long sentence"); n != 2 { // in the table and below it
+	if n := strings.Count(out.String(), "the long sentence"); n != 2 { // once in the table and once below it
 		t.Errorf("the fix is said %d times, want 2:\n%s", n, out.String())
 	}
 	if !strings.Contains(out.String(), "\nmount, pid, net: not permitted\n  fix: the long sentence\n") {
@@ -62,8 +62,8 @@ func TestWriteReportOfOneCause(t *testing.T) {
 	}
 }
 
-// Of each language people read which server is there, whether a cage has it, and how it is installed; a server that
-// cages lack comes with the reason and the fix.
+// For each language the table has the installed server, whether a cage shows it, and the command to install it. A
+// server that cages do not show has the reason and the fix.
 func TestWriteReportOfLanguageServers(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

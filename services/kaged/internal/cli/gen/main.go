@@ -38,7 +38,7 @@ func run() error {
 	return os.WriteFile(filepath.Join(reference, "tools.md"), b.Bytes(), 0o644)
 }
 
-// catalogue returns the tools of a kaged without any configuration, in a folder without a project.
+// catalogue returns the tools of kaged without configuration, in a folder without a project.
 func catalogue() (workbench.Listing, error) {
 	empty, err := os.MkdirTemp("", "kaged-gen-")
 	if err != nil {

@@ -97,7 +97,7 @@ func show(
 	return nil
 }
 
-// writer returns how an entry is written.
+// writer returns a function that writes an entry.
 func writer(a kit.App, asJSON bool) func(*apiv1.LogEntry) error {
 	if !asJSON {
 		return func(e *apiv1.LogEntry) error { return line(a.Stdout, e) }
@@ -111,7 +111,7 @@ func writer(a kit.App, asJSON bool) func(*apiv1.LogEntry) error {
 	}
 }
 
-// maxLine is the most characters of a message.
+// maxLine is the maximum number of characters of a message.
 const maxLine = 400
 
 func line(w io.Writer, e *apiv1.LogEntry) error {

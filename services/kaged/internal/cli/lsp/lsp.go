@@ -19,7 +19,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// Server is a language server, as the API shows it.
+// Server is a language server in the API's form.
 type Server struct {
 	ID           string   `json:"id"`
 	Lang         string   `json:"lang"`
@@ -46,7 +46,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// place is the project of a command, by its flags.
+// place is the project that the flags of a command select.
 type place struct{ dir, id, url string }
 
 func (w *place) flags(cmd *cobra.Command) {
@@ -71,7 +71,7 @@ func (w *place) in(
 	})
 }
 
-// List returns the language servers of a project, or of all for "".
+// List returns the language servers of a project, or of all projects for "".
 func List(ctx context.Context, c *client.Client, project string) ([]Server, error) {
 	var list servers
 	path := "/api/v1/language-servers"
@@ -156,7 +156,7 @@ func logs(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// write writes servers as a table, or as the API has them.
+// write writes servers as a table, or in the API's form.
 func write(w io.Writer, list []Server, asJSON bool, now time.Time) error {
 	if asJSON {
 		return kit.WriteJSON(w, servers{append([]Server{}, list...)})
@@ -178,7 +178,7 @@ func write(w io.Writer, list []Server, asJSON bool, now time.Time) error {
 	return tab.Flush()
 }
 
-// Caged says in a word whether a server has a cage.
+// Caged returns a word for whether a server has a cage.
 func Caged(s Server) string {
 	if s.Caged {
 		return "caged"

@@ -19,7 +19,7 @@ var list = []Server{
 	{Lang: "rust", Command: []string{"rust-analyzer"}, State: "failed", RestartCount: 3, ProjectID: "demo"},
 }
 
-// A server is a line. Only one that runs has a process and an age.
+// A server is shown on one line. Only a running server has a process and an age.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

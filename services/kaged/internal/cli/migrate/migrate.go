@@ -1,4 +1,4 @@
-// Package migrate is `kaged migrate`: the schemas of Postgres, brought up to date before services start.
+// Package migrate is `kaged migrate`: it updates the schemas of Postgres before services start.
 package migrate
 
 import (
@@ -18,10 +18,10 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// pauses are between the tries while the database is away.
+// pauses are the pauses between tries while the database is unavailable.
 var pauses = retry.Pauses{First: 100 * time.Millisecond, Last: 2 * time.Second}
 
-// Command is the command.
+// Command returns `kaged migrate`.
 func Command(a kit.App, p *kit.Places) *cobra.Command {
 	var wait, dry bool
 	cmd := &cobra.Command{
@@ -83,7 +83,7 @@ func (m migration) retry(ctx context.Context) (err error) {
 	return err
 }
 
-// run brings each schema up to date.
+// run updates each schema.
 func (m migration) run(ctx context.Context) error {
 	for _, module := range m.a.Modules {
 		if module.Schema.Name == "" {

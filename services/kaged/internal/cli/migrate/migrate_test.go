@@ -31,8 +31,8 @@ func command(ctx context.Context, t *testing.T, env map[string]string, args ...s
 	return code, out.String(), errs.String()
 }
 
-// A service without the owner's password waits; kaged migrate prints its work, does it, and then has none; the
-// service's pool opens.
+// A service without the owner's password waits. kaged migrate prints the migrations, runs them, and has none left; then
+// the service's pool opens.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)
@@ -70,7 +70,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// Without a database it says which variable to set; one that does not answer is an error at once, or is waited for.
+// The error without a configured database names the variable to set. A database that does not answer is an error at
+// once, or is awaited with --wait.
 func TestMigrateWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	if code, _, errs := command(t.Context(), t, nil); code == 0 || !strings.Contains(errs, "KAGED_DATABASE_URL") {

@@ -1,4 +1,4 @@
-// Package project is `kaged project`, and the approval that other commands ask for.
+// Package project is `kaged project`, and the approval of project files that other commands use.
 package project
 
 import (
@@ -63,7 +63,7 @@ func projectApprove(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// approveProject approves the files of the project in a folder, as far as they need it.
+// approveProject approves the files of the project in a folder, if they need approval.
 func approveProject(ctx context.Context, a kit.App, c *client.Client, dir string, yes bool) error {
 	var loaded struct {
 		ID string
@@ -95,7 +95,7 @@ func approveProject(ctx context.Context, a kit.App, c *client.Client, dir string
 	return errKeepsChanging
 }
 
-// approvalTries is how often files that change while they are approved are shown again.
+// approvalTries is the maximum number of times that files are shown again because they changed during the approval.
 const approvalTries = 5
 
 var errKeepsChanging = fault.New(
@@ -109,14 +109,14 @@ type pending struct {
 	Widened               []widening
 }
 
-// widening is one grant of files beyond the approved version; From and To may be "".
+// widening is one grant of files beyond the approved version. From and To may be "".
 type widening struct {
 	AgentPath string `json:"agent_path"`
 	Key       string
 	From, To  string
 }
 
-// pendingOf reads the files that need approval out of a conflict; false for any other error.
+// pendingOf returns the files that need approval from a conflict, and false for any other error.
 func pendingOf(err error) (pending, bool) {
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != fault.Conflict {
@@ -138,8 +138,8 @@ func pendingOf(err error) (pending, bool) {
 	return p, true
 }
 
-// Load registers the project in a folder and reads the answer into loaded. Files that need approval are shown and asked
-// about; without a terminal, or a yes, it fails with exit code 2.
+// Load registers the project in a folder and decodes the answer into loaded. If files need approval, it shows them and
+// asks; without a terminal or a yes it fails with exit code 2.
 func Load(ctx context.Context, a kit.App, c *client.Client, dir string, yes bool, loaded any) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -164,8 +164,8 @@ func Load(ctx context.Context, a kit.App, c *client.Client, dir string, yes bool
 	return errKeepsChanging
 }
 
-// approvePending shows files that need approval, asks, and approves them. Files that changed meanwhile are no error:
-// the caller looks at them again.
+// approvePending shows files that need approval, asks, and approves them. If files changed meanwhile, it returns no
+// error, and the caller tries again.
 func approvePending(ctx context.Context, a kit.App, c *client.Client, asked pending, dir string, yes bool) error {
 	if !yes {
 		if err := askPending(ctx, a, asked, dir); err != nil {
@@ -190,7 +190,7 @@ func approvePending(ctx context.Context, a kit.App, c *client.Client, asked pend
 	return err
 }
 
-// askPending shows files that need approval on the terminal and asks about them. Without a terminal, or a yes, it fails
+// askPending shows files that need approval on the terminal and asks for approval. Without a terminal or a yes it fails
 // with exit code 2.
 func askPending(ctx context.Context, a kit.App, asked pending, dir string) error {
 	terminal := a.Terminal()
@@ -219,7 +219,7 @@ func askPending(ctx context.Context, a kit.App, asked pending, dir string) error
 	)
 }
 
-// show writes the diff and, after it so that they stay on the screen, the grants of the files. Agents may have written
+// show writes the diff and then the grants of the files, so that the grants stay on the screen. Agents may have written
 // both: invisible characters are escaped, and each value is one line.
 func (p pending) show(w io.Writer) {
 	fmt.Fprintf(w, "The project's files need approval (%s):\n\n", termtext.Line(p.Hash))

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// KillCommand is `kaged kill`.
+// KillCommand returns `kaged kill`.
 func KillCommand(a kit.App, p *kit.Places) *cobra.Command {
 	var signal, address string
 	cmd := &cobra.Command{

@@ -20,12 +20,12 @@ import (
 	"kaged.dev/services/kaged/internal/cli/lsp"
 )
 
-// running is the API's list of live runs and processes.
+// running is the API's list of active runs and processes.
 type running struct {
 	Runs      []runningRun     `json:"runs"`
 	Processes []runningProcess `json:"processes"`
 	Cages     []runningCage    `json:"cages"`
-	// LanguageServers are the projects'. A question about one session leaves them out.
+	// LanguageServers are the language servers of projects. A list of one session has none.
 	LanguageServers []lsp.Server `json:"language_servers"`
 }
 
@@ -38,7 +38,7 @@ type runningRun struct {
 	CreatedAt  int64  `json:"created_at"`
 	StartedAt  *int64 `json:"started_at"`
 	Prompt     string `json:"prompt"`
-	// LiveSubagents are the agents at work below the root.
+	// LiveSubagents are the working agents below the root.
 	LiveSubagents []runningAgent `json:"live_subagents"`
 }
 
@@ -117,7 +117,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// running asks the daemon for live runs and processes. Without a daemon the list is empty.
+// ask requests the active runs and processes from the daemon. Without a daemon the list is empty.
 func ask(ctx context.Context, a kit.App, p *kit.Places, session, address string) (now running, err error) {
 	path := "/api/v1/processes"
 	if session != "" {
@@ -208,7 +208,7 @@ func writeRunning(w io.Writer, now running, at time.Time) error {
 			continue
 		}
 		cage := "-"
-		if p.CageID != nil { // one that ended between the two looks
+		if p.CageID != nil { // its cage ended between the two requests
 			cage = tail(*p.CageID)
 		}
 		line(p.SessionID, p.AgentPath, cage, fmt.Sprint(p.PID), p.StartedAt, p.MemoryBytes, p.CPUMS, p.Command)
@@ -221,10 +221,10 @@ func writeRunning(w io.Writer, now running, at time.Time) error {
 	return tab.Flush()
 }
 
-// tailLength is how much of an id tells it from others of the same hour.
+// tailLength is the number of characters at the end of an id that distinguish it from other ids of the same hour.
 const tailLength = 8
 
-// tail is the end of an id, which tells more than its beginning.
+// tail returns the end of an id, which differs more than its beginning.
 func tail(id string) string { return id[max(0, len(id)-tailLength):] }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1fMiB", float64(n)/(1<<20)) }

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The agents of a run stand below it. A cage's line comes before those of its processes; uncaged processes come last;
-// texts of agents cannot move the cursor.
+// The agents of a run are listed below it. A cage's line comes before those of its processes; uncaged processes come
+// last. Texts of agents cannot move the cursor.
 func TestWriteRunning(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000_000)

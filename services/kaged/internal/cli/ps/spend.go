@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// spent is the answer of GET /spend: the cost of the model calls since a moment.
+// spent is the answer of GET /spend: the cost of the model calls since a time.
 type spent struct {
 	Since   int64      `json:"since"`
 	Until   int64      `json:"until"`
@@ -37,7 +37,7 @@ type spentSum struct {
 	Estimated int64   `json:"estimated"`
 }
 
-// SpendCommand is `kaged spend`.
+// SpendCommand returns `kaged spend`.
 func SpendCommand(a kit.App, p *kit.Places) *cobra.Command {
 	var since time.Duration
 	var address string

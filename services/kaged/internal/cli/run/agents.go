@@ -15,14 +15,14 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// agentView is an agent of a project and its cage, as GET /api/v1/projects/:id/capabilities shows it.
+// agentView is an agent of a project and its cage, in the form of GET /api/v1/projects/:id/capabilities.
 type agentView struct {
 	AgentPath string `json:"agent_path"`
 	Caged     bool   `json:"caged"`
 	Summary   string `json:"summary"`
 }
 
-// sayAgents prints the permissions of each agent of the session's project on stderr, one agent a line.
+// sayAgents prints the permissions of each agent of the session's project to stderr, one agent per line.
 func sayAgents(ctx context.Context, a kit.App, c *client.Client, f runFlags, session string) error {
 	var of struct {
 		ProjectID string `json:"project_id"`
@@ -42,7 +42,7 @@ func sayAgents(ctx context.Context, a kit.App, c *client.Client, f runFlags, ses
 	return nil
 }
 
-// may are the agent's permissions in words. remote says that the daemon is not this user's own.
+// may returns the agent's permissions in words. remote is true if the daemon runs as another user.
 func (v agentView) may(remote bool) string {
 	if v.Caged {
 		return "caged: " + kit.Brief(v.Summary, 400)
@@ -54,7 +54,7 @@ func (v agentView) may(remote bool) string {
 	return "no cage: full access as " + name
 }
 
-// writeSession writes the first line of --json, which names the session and the run of the frames.
+// writeSession writes the first line of --json, with the session and the run of the frames.
 func writeSession(w io.Writer, session, run string) error {
 	var first struct {
 		Type    string `json:"type"`
@@ -72,7 +72,7 @@ func writeSession(w io.Writer, session, run string) error {
 	return err
 }
 
-// busy says of a session that is in use which command helps.
+// busy adds to the error for a session in use the command that helps.
 func busy(err error, session string) error {
 	f := fault.From(err)
 	switch {

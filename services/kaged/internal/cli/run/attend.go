@@ -18,22 +18,22 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// attendant answers for the operator when tool calls of a run need approval. Its methods are for one goroutine.
+// attendant answers requests for approval of a run's tool calls with the operator's answers. One goroutine may use it.
 //
-// Goroutines: one per request that is not answered yet, and one of [attendant.typing]; [attendant.leave] ends them.
+// Goroutines: one per request without an answer yet, and one of [attendant.typing]; [attendant.leave] ends them.
 type attendant struct {
 	app          kit.App
 	ctx          context.Context
 	client       *client.Client
 	session, run string
 	yes          bool
-	// open are the unanswered requests, by id, each with the function that ends its question.
+	// open has the unanswered requests by id, each with the function that ends its question.
 	open map[string]context.CancelFunc
 	work sync.WaitGroup
-	keys *kit.Keyboard // for one question at a time
+	keys *kit.Keyboard // allows one question at a time
 }
 
-// request is a request for approval as frames describe it.
+// request is a request for approval in the form of frames.
 type request struct {
 	ApprovalID   string `json:"approval_id"`
 	RunID        string `json:"run_id"`
@@ -52,7 +52,7 @@ func attend(ctx context.Context, a kit.App, c *client.Client, session, run strin
 	}
 }
 
-// typing sends each line that is typed while no question is open to the session: the run at work reads it at its next
+// typing sends each line that is typed while no question is open to the session. The active run reads it at its next
 // step. [attendant.leave] ends it.
 func (t *attendant) typing() {
 	t.work.Go(func() {
@@ -66,7 +66,7 @@ func (t *attendant) typing() {
 	})
 }
 
-// frame notes a frame's news about approvals of the run.
+// frame handles a frame about an approval of the run.
 func (t *attendant) frame(f client.Frame) {
 	if f.Type != frametype.ApprovalRequested.Name && f.Type != frametype.ApprovalResolved.Name {
 		return
@@ -95,12 +95,12 @@ func (t *attendant) leave() {
 	t.work.Wait()
 }
 
-// path is where a request is read and answered.
+// path returns the API path of a request.
 func (t *attendant) path(r request) string {
 	return "/api/v1/sessions/" + t.session + "/approvals/" + r.ApprovalID
 }
 
-// answer asks the operator and tells the daemon the answer.
+// answer asks the operator and sends the answer to the daemon.
 func (t *attendant) answer(ctx context.Context, r request) {
 	var whole struct {
 		Subject contract.Subject
@@ -120,7 +120,7 @@ func (t *attendant) answer(ctx context.Context, r request) {
 	choice, err := t.app.Choose(ctx, t.yes, whole.Subject.Proto(), whole.Offers)
 	switch {
 	case ctx.Err() != nil:
-		return // it was answered elsewhere, or it is over
+		return // another client has answered it, or it has expired
 	case errors.Is(err, fault.ApprovalRequired):
 		body["decision"], body["comment"] = "deny", noTerminal
 	case err != nil || !choice.Yes:
