@@ -75,7 +75,7 @@ func write(t *testing.T, text string) string {
 	return dir
 }
 
-// A value is the same after the conversions to another type and back, and zero values are nil pointers there.
+// A value is unchanged after its conversion to another type and back. A zero value becomes a nil pointer in between.
 func TestConversionsRoundTrip(t *testing.T) {
 	dir := write(t, source)
 	if err := run(dir); err != nil {
@@ -88,7 +88,7 @@ func TestConversionsRoundTrip(t *testing.T) {
 	}
 }
 
-// A field without a source, a name that no field has, and an unknown type are errors that name them.
+// A field without a source, an option for a missing field, and an unknown type are errors that name them.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"forgotten field": {` <Secret="kept"`, ``, "field Secret of Value has no source in *Wire"},

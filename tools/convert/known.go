@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// call converts by a function, method or map between these types, or those that they point to.
+// call converts with a function, method or map between these types, or between the types that they point to.
 func (w *writer) call(dst, src string, from, to types.Type) bool {
 	fromPtr, _ := from.Underlying().(*types.Pointer)
 	toPtr, _ := to.Underlying().(*types.Pointer)
@@ -72,8 +72,8 @@ func (w *writer) of(c *converter) string {
 	return c.name
 }
 
-// lookup returns the conversion between two types that the package may use: one under use, one of the package, one of
-// a package that it imports or that declares one of the types.
+// lookup returns the conversion between two types that the package may use: one under use, one of the package, or one
+// of a package that it imports or that declares one of the types.
 func (w *writer) lookup(from, to types.Type) *converter {
 	if _, basic := from.(*types.Basic); basic {
 		if _, basic := to.(*types.Basic); basic {
@@ -161,15 +161,15 @@ type leaf struct {
 	typ        types.Type
 }
 
-// is reports whether a path in a request means the field.
+// is reports whether a path in a request names the field.
 func (l leaf) is(path string) bool { return path == l.path || path == l.name }
 
-// has reports whether a path in a request means a field of the field.
+// has reports whether a path in a request names a field of the field.
 func (l leaf) has(path string) bool {
 	return strings.HasPrefix(path, l.path+".") || strings.HasPrefix(path, l.name+".")
 }
 
-// leaves returns the fields that a package sees of a struct.
+// leaves returns the fields of a struct that a package can use.
 func (w *writer) leaves(t types.Type, prefix string) (out []leaf) {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
@@ -189,7 +189,7 @@ func (w *writer) leaves(t types.Type, prefix string) (out []leaf) {
 	return out
 }
 
-// match returns the field with the same name but for case, underscores and the unit of a duration.
+// match returns the field with the same name, apart from case, underscores and the unit of a duration.
 func match(d leaf, src []leaf) (leaf, bool) {
 	for _, s := range src {
 		a, b := plain(d.name), plain(s.name)
@@ -232,7 +232,7 @@ func isText(t types.Type) bool {
 	return ok && types.Identical(s.Elem(), types.Typ[types.Byte])
 }
 
-// nonzero returns the test of whether an expression of type t is set, "" if each value of it is.
+// nonzero returns the test of whether an expression of type t is set, "" if every value counts as set.
 func nonzero(expr string, t types.Type) string {
 	switch u := t.Underlying().(type) {
 	case *types.Pointer, *types.Interface, *types.Map:

@@ -46,7 +46,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// output is the file that holds a package's conversions.
+// output is the file with a package's conversions.
 const output = "convert_gen.go"
 
 func main() {
@@ -98,7 +98,7 @@ var (
 	imported  = regexp.MustCompile(`(?m)^//convert:import \S+ "([^"]+)"`)
 )
 
-// find returns the folders below root with Go files that ask for conversions, and the imports that they name.
+// find returns the folders below root with Go files that request conversions, and the imports that they name.
 func find(root string) (dirs map[string]string, imports []string, err error) {
 	dirs = map[string]string{}
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -135,8 +135,7 @@ func find(root string) (dirs map[string]string, imports []string, err error) {
 	return dirs, imports, err
 }
 
-// load loads the packages without their old conversions. They may refer to
-// functions that are not written yet.
+// load loads the packages without their old conversions. They may refer to functions that do not exist yet.
 func load(root string, dirs map[string]string, imports []string) ([]*packages.Package, error) {
 	patterns, overlay := imports, map[string][]byte{}
 	for dir, name := range dirs {

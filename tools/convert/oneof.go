@@ -44,7 +44,7 @@ func wrappers(oneof types.Type) (out []wrapper) {
 	return out
 }
 
-// partner returns the name on the other side that options give to a case.
+// partner returns the other type's name for a case, from the options.
 func (w *writer) partner(name string, of, other int) string {
 	for _, n := range w.c.names {
 		if n[of] == name {
@@ -69,7 +69,7 @@ func (w *writer) oneofCase(name string) bool {
 	return false
 }
 
-// fillOneof sets a oneof to the first field of in that is set.
+// fillOneof sets a oneof to the first set field of in.
 func (w *writer) fillOneof(d leaf, src []leaf, used map[string]bool) error {
 	type pair struct {
 		wrapper
@@ -110,7 +110,7 @@ func (w *writer) fillOneof(d leaf, src []leaf, used map[string]bool) error {
 	return nil
 }
 
-// readOneofs fills the fields that stand for cases of in's oneofs.
+// readOneofs sets the fields for the cases of in's oneofs.
 func (w *writer) readOneofs(fields, src []leaf, used map[string]bool) error {
 	left := map[string]bool{}
 	for _, d := range fields {

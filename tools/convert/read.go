@@ -14,10 +14,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// requests are all that the packages ask for.
+// requests are all requests of the packages.
 type requests struct {
 	packages []*target
-	known    []*converter // in order of declaration
+	known    []*converter // in the order of declaration
 	all      map[string]*types.Package
 }
 
@@ -25,8 +25,8 @@ type requests struct {
 type target struct {
 	pkg     *types.Package
 	dir     string
-	imports map[string]string // path by the name in files and requests
-	used    []*converter      // hand-written ones under use
+	imports map[string]string // paths by the names in files and requests
+	used    []*converter      // hand-written functions under use
 	wanted  []*converter
 	oneofs  []*oneof
 }
@@ -38,10 +38,10 @@ type converter struct {
 	method   bool
 	isMap    bool
 	from, to types.Type
-	params   string // after the first, as written
+	params   string // the parameters after the first, as written
 	// names pair paths of from with paths of to.
 	names [][2]string
-	// computed are the expressions of paths of to, through the functions of basic types of to.
+	// computed has the expressions by paths of to, through the functions by basic types of to.
 	computed, through map[string]string
 	lists             bool
 	at                token.Position
@@ -82,7 +82,7 @@ func read(pkgs []*packages.Package) (*requests, error) {
 			r.packages = append(r.packages, t)
 		}
 	}
-	// They may name what other lines ask for.
+	// They may name functions that other lines request.
 	for _, u := range uses {
 		for _, name := range u.words[1:] {
 			c, err := r.named(u.t, name)
@@ -96,13 +96,13 @@ func read(pkgs []*packages.Package) (*requests, error) {
 	return r, errors.Join(failed...)
 }
 
-// line is a request with the lines that go on with it.
+// line is a request with its continuation lines.
 type line struct {
 	words []string
 	at    token.Position
 }
 
-// readFile returns the requests of a file, and notes the imports that they may use.
+// readFile returns the requests of a file, and records the imports that they may use.
 func (r *requests) readFile(p *packages.Package, t *target, file *ast.File) (lines []line) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {
@@ -179,7 +179,7 @@ func (r *requests) converter(t *target, name, from, to string, at token.Position
 	return c, err
 }
 
-// add reads the options of a conversion and of its reverse, which may be nil, and keeps both.
+// add reads the options of a conversion and of its reverse, which may be nil, and stores both.
 func (r *requests) add(t *target, c, back *converter, options []string) error {
 	for _, o := range options {
 		of := c
@@ -216,7 +216,7 @@ func (r *requests) add(t *target, c, back *converter, options []string) error {
 	return nil
 }
 
-// named returns a function or map of the package, or of one that it imports.
+// named returns a function or map of the package, or of an imported package.
 func (r *requests) named(t *target, name string) (*converter, error) {
 	scope, pkg := t.pkg.Scope(), t.pkg
 	short := name
@@ -309,7 +309,7 @@ func (r *requests) resolve(t *target, e ast.Expr) (types.Type, error) {
 	return nil, fmt.Errorf("cannot read the type")
 }
 
-// split splits a line at spaces outside of brackets and quotes.
+// split splits a line at spaces outside brackets and quotes.
 func split(text string) (words []string) {
 	depth, start, quote := 0, -1, rune(0)
 	for i, c := range text {

@@ -18,8 +18,8 @@ type writer struct {
 	*requests
 	t       *target
 	body    bytes.Buffer
-	imports map[string]string // name by path
-	c       *converter        // that is being written
+	imports map[string]string // names by path
+	c       *converter        // the one being written
 	depth   int
 }
 
@@ -72,7 +72,7 @@ func (r *requests) write(t *target) ([]byte, error) {
 
 func (w *writer) line(form string, args ...any) { fmt.Fprintf(&w.body, form+"\n", args...) }
 
-// typ returns a type as the file writes it.
+// typ returns a type in the form for the file.
 func (w *writer) typ(t types.Type) string { return types.TypeString(t, w.qualifier) }
 
 func (w *writer) qualifier(p *types.Package) string {
@@ -119,12 +119,12 @@ func (w *writer) function(c *converter) error {
 	return nil
 }
 
-// fields fills each field of the type to fill.
+// fields sets each field of the target type.
 func (w *writer) fields() error {
 	c := w.c
 	src, dst := w.leaves(c.from, ""), w.leaves(c.to, "")
 	used := map[string]bool{}
-	var cases []leaf // that stand for a case of a oneof of from
+	var cases []leaf // the fields for cases of a oneof of from
 	for _, d := range dst {
 		if isOneof(d.typ) {
 			if err := w.fillOneof(d, src, used); err != nil {
@@ -164,7 +164,7 @@ func (w *writer) fields() error {
 	return nil
 }
 
-// options fills a field, or parts of it, as options say, and reports whether they say anything.
+// options sets a field, or parts of it, according to the options, and reports whether there are any.
 func (w *writer) options(d leaf, src []leaf, used map[string]bool) (done bool, err error) {
 	for _, path := range sorted(w.c.computed) {
 		if !d.is(path) && !d.has(path) {
@@ -208,7 +208,7 @@ func (w *writer) options(d leaf, src []leaf, used map[string]bool) (done bool, e
 
 var plainPath = regexp.MustCompile(`^in(\.\w+)+$`)
 
-// computed fills a field by an expression, which is converted if it is a path of in.
+// computed sets a field to an expression. If the expression is a path of in, it is converted.
 func (w *writer) computed(at, expr string) error {
 	if expr == "-" {
 		return nil
@@ -236,7 +236,7 @@ func (w *writer) importsOf(text string) {
 		e, err = parser.ParseExpr("func(" + text + ")")
 	}
 	if err != nil {
-		return // go/format says it
+		return // go/format reports the error
 	}
 	ast.Inspect(e, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -258,7 +258,7 @@ func (w *writer) source(src []leaf, path string) (string, types.Type, error) {
 	return w.path(w.c.from, "in", path)
 }
 
-// path returns the expression and the type of a path of fields. It goes through getters of messages that may be nil.
+// path returns the expression and the type of a path of fields. It uses getters of messages that may be nil.
 func (w *writer) path(t types.Type, expr, path string) (string, types.Type, error) {
 	for i, name := range strings.Split(path, ".") {
 		ptr, isPtr := t.Underlying().(*types.Pointer)
@@ -330,7 +330,7 @@ func deref(src string, p *types.Pointer) string {
 	return "*" + src
 }
 
-// hooked sends a value through the function for its basic type.
+// hooked passes a value through the function for its basic type.
 func (w *writer) hooked(dst, src string, from, to types.Type) bool {
 	b, ok := to.Underlying().(*types.Basic)
 	f, same := from.Underlying().(*types.Basic)
@@ -344,7 +344,7 @@ func (w *writer) hooked(dst, src string, from, to types.Type) bool {
 	return true
 }
 
-// hooks reports whether entries of t, or the value that it points to, go through a function.
+// hooks reports whether values in t, or in the type that it points to, are passed through a function.
 func (w *writer) hooks(t types.Type) bool {
 	var of types.Type
 	switch t := t.Underlying().(type) {

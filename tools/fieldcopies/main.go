@@ -128,17 +128,17 @@ func inFile(fset *token.FileSet, info *types.Info, file *ast.File, dir string) [
 	return found
 }
 
-// minFields is how many fields a function copies at least: one field is a choice, two are a shape.
+// minFields is the minimum number of fields that a function copies: one field is a choice, two are a structure.
 const minFields = 2
 
 // copies reads a function's body and counts the fields that it copies.
 type copies struct {
 	info     *types.Info
 	fields   int
-	packages map[string]bool // those that declare the structs
+	packages map[string]bool // the packages that declare the structs
 }
 
-// kind names the borders that the copies cross.
+// kind returns the kind of conversion by the packages of the structs.
 func (c *copies) kind(file string) string {
 	wire, row := false, false
 	for path := range c.packages {
@@ -169,7 +169,7 @@ func (c *copies) all(list []ast.Stmt) bool {
 	return true
 }
 
-// stmt reports whether a statement copies fields or carries copies.
+// stmt reports whether a statement copies fields or is a carrier of copies.
 func (c *copies) stmt(s ast.Stmt) bool {
 	switch s := s.(type) {
 	case *ast.ReturnStmt:
@@ -252,7 +252,7 @@ func (c *copies) declared(t types.Type) {
 	}
 }
 
-// source returns the type of the struct that a value is a field of, nil for other values.
+// source returns the type of the struct with the field that a value is read from, nil for other values.
 func (c *copies) source(e ast.Expr) types.Type {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
@@ -359,8 +359,8 @@ func (c *copies) literal(e *ast.CompositeLit) bool {
 	return true
 }
 
-// call allows builtins, conversions, methods without arguments, and functions of one argument, such as carry a
-// value across.
+// call allows builtins, conversions, methods without arguments, and functions of one argument, because they only
+// convert a value.
 func (c *copies) call(e *ast.CallExpr) bool {
 	if tv := c.info.Types[e.Fun]; tv.IsType() || tv.IsBuiltin() {
 		return tv.IsType() && c.values(e.Args) || c.builtin(e)

@@ -1,5 +1,5 @@
-// Command kagedvet is the vet tool of make check: maintained analyzers with kaged's rules, and one of our own. It
-// runs as go vet -vettool, which keeps results per package.
+// Command kagedvet is the vet tool of make check: public analyzers with kaged's rules, and one analyzer of kaged. It
+// runs as go vet -vettool, which caches results per package.
 package main
 
 import (
@@ -18,7 +18,7 @@ func main() {
 	unitchecker.Main(errorlint.NewAnalyzer(), forbidden(), aliases(), imports(), testTime)
 }
 
-// forbidden refuses calls that have a better counterpart here, outside commands and tests.
+// forbidden refuses calls that have a better replacement here, outside commands and tests.
 func forbidden() *analysis.Analyzer {
 	a := analyzer.NewAnalyzer()
 	run := a.Run
@@ -45,7 +45,7 @@ func forbidden() *analysis.Analyzer {
 	return a
 }
 
-// aliases fixes the import names of generated packages.
+// aliases requires the import names of generated packages.
 func aliases() *analysis.Analyzer {
 	a := importas.Analyzer
 	set(a, "alias", `kaged\.dev/proto/gen/kaged/(\w+)/v1:${1}v1`)

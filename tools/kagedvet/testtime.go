@@ -8,9 +8,10 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// testTime refuses time.Sleep in tests that do not import testing/synctest: tests wait on events. It refuses
-// context.Background and context.TODO in tests, because t.Context ends with the test. Allowed is the parent of a
-// context that the test ends itself, and code that runs when t.Context has ended: t.Cleanup and defer.
+// testTime refuses time.Sleep in tests that do not import testing/synctest, because tests should wait for events. It
+// refuses context.Background and context.TODO in tests, because t.Context ends with the test. It allows them as the
+// parent of a context that the test ends itself, and in code that runs after the end of t.Context: in t.Cleanup and
+// defer.
 var testTime = &analysis.Analyzer{
 	Name: "testtime",
 	Doc:  "tests wait on events and end with their context",
@@ -63,7 +64,7 @@ func calledFunc(pass *analysis.Pass, call *ast.CallExpr) string {
 	return fn.Pkg().Path() + "." + fn.Name()
 }
 
-// inTest tells whether an enclosing function has a *testing.T, *testing.B or testing.TB to ask for a context.
+// inTest reports whether an enclosing function has a *testing.T, *testing.B or testing.TB with a context.
 func inTest(pass *analysis.Pass, stack []ast.Node) bool {
 	for _, n := range stack {
 		var params *ast.FieldList
@@ -85,14 +86,14 @@ func inTest(pass *analysis.Pass, stack []ast.Node) bool {
 	return false
 }
 
-// derived tells whether the innermost call is context.WithCancel or one of its kind.
+// derived reports whether the innermost call is context.WithCancel or a similar function.
 func derived(pass *analysis.Pass, stack []ast.Node) bool {
 	call, ok := stack[len(stack)-1].(*ast.CallExpr)
 	return ok && strings.HasPrefix(calledFunc(pass, call), "context.With")
 }
 
-// inCleanup tells whether the node is inside a function given to Cleanup or after a defer, where t.Context has
-// ended or may.
+// inCleanup reports whether the node is inside a function passed to Cleanup or after a defer, where t.Context has ended
+// or may have.
 func inCleanup(stack []ast.Node) bool {
 	for _, n := range stack {
 		switch n := n.(type) {

@@ -18,11 +18,12 @@ import (
 	"unicode/utf8"
 )
 
-// Limits per 1,000 words of comment, which a package without a baseline row may reach.
+// The limits per 1,000 words of comment that a package without a baseline row may reach.
 const (
 	relativesLimit = 3.0
 	pronounsLimit  = 2.0
-	// minWords is the size below which a package is counted as if it had this many words: one word is no trend.
+	// minWords is the minimum number of words used for the rates of a package, because in a small package one word is no
+	// trend.
 	minWords = 500
 	columns  = 120
 )
@@ -33,7 +34,7 @@ var (
 	pronoun  = regexp.MustCompile(`(?i)^(nobody|somebody|anybody|everybody|nothing|something|anything|none)$`)
 )
 
-// counts of one package.
+// counts are the counts of one package.
 type counts struct {
 	words, relatives, pronouns, long int
 }
@@ -52,7 +53,7 @@ func main() {
 
 func run(baseline string, update bool) error {
 	found := map[string]counts{}
-	files := bufio.NewScanner(os.Stdin) // the files to count, one a line
+	files := bufio.NewScanner(os.Stdin) // the files to count, one per line
 	for files.Scan() {
 		if err := count(files.Text(), found); err != nil {
 			return err
@@ -85,7 +86,7 @@ func run(baseline string, update bool) error {
 	return nil
 }
 
-// compare returns a line for each count of a package above both its limit and its baseline.
+// compare returns a line for each count of a package that is above both its limit and its baseline.
 func compare(pkg string, c counts, before map[string]counts) (grown []string) {
 	b, known := before[pkg]
 	check := func(what string, got int, limit float64, was int) {
@@ -93,7 +94,7 @@ func compare(pkg string, c counts, before map[string]counts) (grown []string) {
 		if known {
 			allowed = max(limit, b.rate(was))
 		}
-		// Shorter comments raise the rate of the remaining ones: a count that has not grown is no regression.
+		// Shorter comments raise the rate of the remaining words, so a count that has not grown is no regression.
 		if c.rate(got) > allowed && (!known || got > was) {
 			grown = append(
 				grown, fmt.Sprintf("%s: %.1f %s in 1,000 words of comment, at most %.1f", pkg, c.rate(got), what, allowed),
@@ -152,7 +153,7 @@ func read(file string) (map[string]counts, error) {
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		fields := strings.Split(line, "\t")
 		if i == 0 {
-			continue // the names of the columns
+			continue // the row of column names
 		}
 		if len(fields) != 5 {
 			return nil, fmt.Errorf("%s:%d: %d columns, want 5", file, i+1, len(fields))
