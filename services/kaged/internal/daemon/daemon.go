@@ -24,45 +24,45 @@ import (
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
 
-// readyPoll is how often a starting daemon is asked whether it is ready.
+// readyPoll is the interval at which a starting daemon is asked whether it is ready.
 const readyPoll = 5 * time.Millisecond
 
-// Options configure a daemon; flags, environment and file are already merged.
+// Options are the settings of a daemon; flags, environment and file are already merged.
 type Options struct {
 	// ConfigPath is local.toml.
 	ConfigPath ownpath.Path
 	// DataDir is the data directory.
 	DataDir ownpath.Path
-	// Listen is the HTTP address; port 0 picks one.
+	// Listen is the HTTP address; with port 0 the system selects the port.
 	Listen string
-	// UIURL is the address people see the console under, empty for the listener's.
+	// UIURL is the address of the console for people, empty for the listener's address.
 	UIURL string
-	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines reach,
+	// Insecure switches authentication off, InsecureAnywhere allows that on an address that other machines can reach,
 	// NoSandbox switches cages off.
 	Insecure, InsecureAnywhere, NoSandbox bool
 	// RateLimitsOff switches the rate limits of the API off.
 	RateLimitsOff bool
-	// DatabaseURL and NATSURL name stores elsewhere; empty means embedded ones.
+	// DatabaseURL and NATSURL are the addresses of external stores; empty selects embedded ones.
 	DatabaseURL, DatabaseAppURL, NATSURL string
 	// Getenv reads the environment.
 	Getenv func(string) string
-	// Stderr gets the log; Quiet leaves it to warnings.
+	// Stderr receives the log; Quiet limits it to warnings.
 	Stderr io.Writer
 	Quiet  bool
 	// Modules are the services to run.
 	Modules []host.Module
-	// Hurry is closed to cut off running work, after ctx has ended; nil means never.
+	// Hurry is closed to interrupt running work, after ctx has ended; nil means never.
 	Hurry <-chan struct{}
 }
 
-// Ready is a serving daemon's announcement.
+// Ready is the announcement of a daemon that is ready.
 type Ready struct {
-	// BaseURL is its HTTP address, LaunchURL the address that signs a browser in; the same if authentication is off.
+	// BaseURL is its HTTP address, LaunchURL the address that signs a browser in; they are equal if authentication is off.
 	BaseURL, LaunchURL string
 }
 
-// Run runs a daemon until ctx ends or a service fails, and calls ready once, when /readyz answers 200. It fails with
-// *InUseError where another daemon has the data directory.
+// Run runs a daemon until ctx ends or a service fails. It calls ready once, when /readyz answers 200. It fails with
+// *InUseError if another daemon uses the data directory.
 func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	file, err := config.Load(opts.ConfigPath.String())
 	if err != nil {
@@ -120,8 +120,8 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 	return serve(ctx, h, held, stores, log, file.Host.MemoryLimit, ready)
 }
 
-// free fails with unavailable if another program listens on the address, before seconds go into a database for a daemon
-// that could not serve. The gateway listens later and has the last word.
+// free fails with unavailable if another program listens at the address, before the start of a database takes seconds
+// for a daemon that could not serve. The gateway listens later, and its result decides.
 func free(ctx context.Context, address string) error {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "0" {
 		return nil //nolint:nilerr // what is no address is the gateway's to refuse
@@ -138,10 +138,10 @@ func free(ctx context.Context, address string) error {
 			address,
 		)
 	}
-	return nil // the gateway reports other mistakes in it
+	return nil // the gateway reports other errors of the address
 }
 
-// serve runs the services until ctx ends, a service fails, or the embedded Postgres does for good.
+// serve runs the services until ctx ends, a service fails, or the embedded Postgres fails permanently.
 func serve(
 	ctx context.Context, h *host.Host, held *lock, stores *stores, log *slog.Logger, memoryLimit int64, ready func(Ready),
 ) error {
@@ -176,7 +176,7 @@ func serve(
 	return err
 }
 
-// announce waits until the gateway is ready and says where it is.
+// announce waits until the gateway is ready and returns its addresses.
 func announce(ctx context.Context, h *host.Host, held *lock) (Ready, error) {
 	health := grpc_health_v1.NewHealthClient(h.Dial("gateway"))
 	for {

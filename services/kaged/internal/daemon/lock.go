@@ -26,13 +26,13 @@ type Info struct {
 	Version string `json:"version"`
 }
 
-// InUseError says that another daemon runs on the data directory.
+// InUseError is the error if another daemon runs on the data directory.
 type InUseError struct {
 	DataDir string
 	Info    Info
 }
 
-// Error is the sentence interfaces.md fixes; a daemon that still starts has no URL yet.
+// Error returns the sentence in interfaces.md. A daemon that is still starting has no URL yet.
 func (e *InUseError) Error() string {
 	if e.Info.URL == "" {
 		return fmt.Sprintf("data directory %s is in use by kaged pid %d, which is starting", e.DataDir, e.Info.PID)
@@ -40,7 +40,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("data directory %s is in use by kaged pid %d at %s", e.DataDir, e.Info.PID, e.Info.URL)
 }
 
-// lock is the hold of a data directory. Closing the file gives it up.
+// lock is the lock of a data directory. Closing the file releases it.
 type lock struct {
 	file *os.File
 	dir  string
@@ -49,8 +49,8 @@ type lock struct {
 func runDir(dataDir string) string   { return filepath.Join(dataDir, "run") }
 func infoPath(dataDir string) string { return filepath.Join(runDir(dataDir), "daemon.json") }
 
-// acquire takes the data directory, making it if need be, and drops the daemon.json of a killed daemon. It fails with
-// *InUseError if another process has it.
+// acquire locks the data directory, creates it if necessary, and removes the daemon.json of a killed daemon. It fails
+// with *InUseError if another process has the lock.
 func acquire(dataDir string) (*lock, error) {
 	if err := os.MkdirAll(runDir(dataDir), 0o700); err != nil {
 		return nil, fault.Wrap(
@@ -94,8 +94,8 @@ func acquire(dataDir string) (*lock, error) {
 	return l, nil
 }
 
-// A command that looks whether a daemon runs holds the lock for an instant; a daemon holds it for good. So one that
-// starts asks a few times.
+// A command that checks for a daemon holds the lock for an instant, a daemon permanently. So a starting daemon tries
+// several times.
 const (
 	takeTries = 10
 	takePause = 10 * time.Millisecond
@@ -111,7 +111,7 @@ func take(file *os.File) error {
 	}
 }
 
-// claim makes the hold known: the pid is in the lock's file until daemon.json says more.
+// claim writes the pid to the lock's file, where it stays until daemon.json is written.
 func (l *lock) claim() error {
 	if err := os.Remove(infoPath(l.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -123,7 +123,7 @@ func (l *lock) claim() error {
 	return err
 }
 
-// startingPID reads the pid that [lock.claim] wrote, 0 before it did.
+// startingPID reads the pid that [lock.claim] wrote, 0 if it has not written yet.
 func startingPID(file *os.File) int {
 	var buf [16]byte
 	n, _ := file.ReadAt(buf[:], 0)
@@ -131,7 +131,7 @@ func startingPID(file *os.File) int {
 	return pid
 }
 
-// publish writes daemon.json, whole or not at all.
+// publish writes daemon.json atomically.
 func (l *lock) publish(info Info) error {
 	data, err := json.Marshal(info)
 	if err != nil {
@@ -158,7 +158,7 @@ func readInfo(dataDir string) (Info, error) {
 	return info, json.Unmarshal(data, &info)
 }
 
-// Find returns the daemon that runs on dataDir, false without one. It waits for a starting daemon.
+// Find returns the daemon that runs on dataDir, and false if there is none. It waits for a starting daemon.
 func Find(ctx context.Context, dataDir string) (info Info, running bool, err error) {
 	timeout := time.After(startTimeout)
 	for {
@@ -181,10 +181,10 @@ func Find(ctx context.Context, dataDir string) (info Info, running bool, err err
 	}
 }
 
-// startTimeout bounds how long a daemon that starts is waited for; making a new data directory takes seconds.
+// startTimeout is the time limit for waiting for a starting daemon; the creation of a data directory takes seconds.
 const startTimeout = time.Minute
 
-// look reports whether a daemon runs on dataDir, and whether it has not yet said where it serves.
+// look reports whether a daemon runs on dataDir, and whether it is still starting.
 func look(dataDir string) (info Info, running, starting bool, err error) {
 	file, err := os.OpenFile(filepath.Join(runDir(dataDir), "lock"), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

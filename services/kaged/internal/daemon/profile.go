@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// profile writes a CPU profile of the daemon's whole life to path; an empty path means no profile.
+// profile writes a CPU profile of the daemon's whole run to path; an empty path means no profile.
 func profile(path string) (stop func(), err error) {
 	if path == "" {
 		return func() {}, nil

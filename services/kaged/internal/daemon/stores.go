@@ -16,21 +16,21 @@ import (
 	pgembedded "kaged.dev/pkg/postgres/embedded"
 )
 
-// storeStop bounds how long the embedded Postgres may take to stop; committed data is safe either way.
+// storeStop is the time limit for the embedded Postgres to stop; committed data is safe in any case.
 const storeStop = 10 * time.Second
 
-// stores are the stores of a daemon: addresses, and the servers it started itself.
+// stores are the stores of a daemon: their addresses, and the servers that the daemon started.
 type stores struct {
 	database host.Database
 	nats     host.NATS
 
 	embedded pgembedded.Options
-	postgres *pgembedded.Server // nil where another is used; keep replaces it
+	postgres *pgembedded.Server // nil for an external database; keep replaces it
 	bus      *busembedded.Server
 	log      *slog.Logger
 }
 
-// openStores starts the embedded stores, side by side. The caller closes them.
+// openStores starts the embedded stores in parallel. The caller closes them.
 func openStores(ctx context.Context, opts Options, file *config.File, log *slog.Logger) (*stores, error) {
 	s := &stores{
 		log: log,
@@ -77,11 +77,11 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 	return s, nil
 }
 
-// reachTimeout bounds the first look for a store elsewhere.
+// reachTimeout is the time limit for the first check of an external store.
 const reachTimeout = 5 * time.Second
 
-// reachable refuses a start if external stores do not answer: services wait for theirs, which is right if they all
-// start at once, and useless to a person who mistyped an address.
+// reachable refuses a start if external stores do not answer. Services wait for their stores, which is right if all
+// start at once, but does not help a person who mistyped an address.
 func reachable(ctx context.Context, s *stores) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
@@ -107,15 +107,15 @@ func reachable(ctx context.Context, s *stores) error {
 }
 
 // An embedded Postgres that ends by itself is started again, unless it ends within shortLife of its start that many
-// times in a row: then the start itself kills it.
+// times in a row: then the start itself ends it.
 const (
 	shortLife  = 30 * time.Second
 	shortLives = 3
 )
 
-// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends: it was killed, most often by the
-// kernel for want of memory. Committed data survives, and services find it under the same address. It fails with
-// unavailable if that cannot be done.
+// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends: usually the kernel killed it
+// because memory ran out. Committed data survives, and services find it at the same address. keep fails with
+// unavailable if the start fails.
 func (s *stores) keep(ctx context.Context) error {
 	if s.postgres == nil {
 		return nil
@@ -140,7 +140,7 @@ func (s *stores) keep(ctx context.Context) error {
 				With("subsystem", "storage")
 		}
 		s.log.Warn("the embedded Postgres ended by itself and is started again", "error", ended)
-		_ = s.postgres.Stop(ctx) // gives up its locks
+		_ = s.postgres.Stop(ctx) // releases its locks
 		again, err := pgembedded.Start(ctx, s.embedded)
 		switch {
 		case ctx.Err() != nil && err != nil:

@@ -13,18 +13,18 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// usePoll is the retry interval for a lock that another process has.
+// usePoll is the interval between tries to get a lock that another process has.
 const usePoll = 20 * time.Millisecond
 
-// Share registers a command as a user of the daemon on dataDir, also of one that another command has started for
-// itself, until release or the end of the process: such a daemon must outlive all its users. While a command stops its
-// daemon, Share waits, so that no user loses it in the middle. It fails when ctx ends.
+// Share registers a command as a user of the daemon on dataDir until release or the end of the process. If another
+// command has started the daemon for itself, it must outlive all its users. While a command stops its daemon, Share
+// waits, so that no user loses the daemon during its work. It fails when ctx ends.
 func Share(ctx context.Context, dataDir string) (release func(), err error) {
 	return lockUse(ctx, dataDir, syscall.LOCK_SH, nil)
 }
 
-// Alone is for the command that stops a daemon it has started: it returns when the daemon has no other user, and admits
-// none until release. It calls waiting, once, if it has to wait, and fails when ctx ends.
+// Alone is for the command that stops a daemon that it started. It returns when the daemon has no other user, and
+// admits no user until release. It calls waiting, once, if it has to wait, and fails when ctx ends.
 func Alone(ctx context.Context, dataDir string, waiting func()) (release func(), err error) {
 	return lockUse(ctx, dataDir, syscall.LOCK_EX, waiting)
 }
@@ -32,7 +32,7 @@ func Alone(ctx context.Context, dataDir string, waiting func()) (release func(),
 func lockUse(ctx context.Context, dataDir string, how int, waiting func()) (release func(), err error) {
 	file, err := os.OpenFile(filepath.Join(runDir(dataDir), "commands.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil // without the folder there was never a daemon
+		return func() {}, nil // without the folder there is no daemon
 	}
 	if err != nil {
 		return nil, fault.Wrap(

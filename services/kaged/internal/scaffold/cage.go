@@ -14,15 +14,15 @@ import (
 	"kaged.dev/pkg/ownpath"
 )
 
-// Cage is how a new project's agent is held.
+// Cage is the cage of a new project's agent.
 type Cage struct {
-	// Off says in one sentence why it has no cage, empty for one that has.
+	// Off is the reason, in one sentence, why it has no cage, empty for an agent with a cage.
 	Off string
 	// Needs are the needs of its commands.
 	Needs
 }
 
-// view is the data of the templates of the project file and its overlay.
+// view returns the data for the templates of the project file and its overlay.
 func (c Cage) view(slug string) map[string]any {
 	return map[string]any{
 		"Project": slug, "Slug": scalar(slug), "Alias": DefaultAlias,
@@ -33,7 +33,7 @@ func (c Cage) view(slug string) map[string]any {
 	}
 }
 
-// variables are the lines of the overlay's env, in order.
+// variables returns the lines of the overlay's env, in order.
 func (c Cage) variables() []string {
 	env := maps.Clone(c.Env)
 	if len(c.Path) > 0 {
@@ -49,11 +49,11 @@ func (c Cage) variables() []string {
 	return lines
 }
 
-// local reports whether a part of the cage holds on this machine only.
+// local reports whether a part of the cage applies to this machine only.
 func (c Cage) local() bool { return c.Off == "" && len(c.Read)+len(c.Path)+len(c.Env) > 0 }
 
-// fit returns a cage that can be made for the project in dir: without the additions of this machine's toolchains if
-// these cannot be granted, and off if the project's folder itself cannot.
+// fit returns a cage that works for the project in dir: without the additions for this machine's toolchains if these
+// cannot be granted, and off if the project's folder itself cannot be granted.
 func (c Cage) fit(dir, slug string, forbidden []ownpath.Path) (Cage, error) {
 	if c.Off != "" {
 		return c, nil
@@ -67,11 +67,11 @@ func (c Cage) fit(dir, slug string, forbidden []ownpath.Path) (Cage, error) {
 	if !errors.Is(err, fault.CagePolicyInvalid) {
 		return Cage{}, err
 	}
-	_, reason, _ := strings.Cut(fault.From(err).Msg, ": ") // the part before is its place in the file
+	_, reason, _ := strings.Cut(fault.From(err).Msg, ": ") // the text before the colon is the position in the file
 	return Cage{Off: cmp.Or(reason, fault.From(err).Msg)}, nil
 }
 
-// try compiles the policy of the files that would be written, as a run would.
+// try compiles the policy of the files to be written, as a run does.
 func (c Cage) try(dir, slug string, forbidden []ownpath.Path) error {
 	files, err := c.render(slug)
 	if err != nil {
@@ -92,10 +92,10 @@ func (c Cage) try(dir, slug string, forbidden []ownpath.Path) error {
 	return err
 }
 
-// lineWidth is how long a line of a comment is in the files that are written.
+// lineWidth is the maximum length of a line of a comment in the written files.
 const lineWidth = 110
 
-// wrapped is text as lines of a comment.
+// wrapped returns text as lines of a comment.
 func wrapped(text string) []string {
 	var lines []string
 	line := ""
@@ -109,7 +109,7 @@ func wrapped(text string) []string {
 	return append(lines, line)
 }
 
-// words are names in a sentence.
+// words returns names joined for a sentence.
 func words(names []string) string {
 	if len(names) < 2 {
 		return cmp.Or(strings.Join(names, ""), "this project")

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/kaged/internal/scaffold"
 )
 
-// written returns the project that Write makes of a folder, compiled as a run would compile it.
+// written returns the project that Write creates in a folder, compiled as in a run.
 func written(t *testing.T, p scaffold.Project) (scaffold.Made, *dsl.Project) {
 	t.Helper()
 	made, err := scaffold.Write(p)
@@ -32,7 +32,7 @@ func written(t *testing.T, p scaffold.Project) (scaffold.Made, *dsl.Project) {
 	return made, got.Project
 }
 
-// places are kaged's own.
+// places returns paths as kaged's own paths.
 func places(t *testing.T, paths ...string) (list []ownpath.Path) {
 	t.Helper()
 	for _, path := range paths {
@@ -45,7 +45,7 @@ func places(t *testing.T, paths ...string) (list []ownpath.Path) {
 	return list
 }
 
-// The project file names paths of the project only; other places on this machine are in the overlay, read-only.
+// The project file names only paths of the project. Other paths on this machine are in the overlay, read-only.
 func TestCageIsWrittenInTwoParts(t *testing.T) {
 	t.Parallel()
 	dir, tools := t.TempDir(), t.TempDir()
@@ -74,7 +74,7 @@ func TestCageIsWrittenInTwoParts(t *testing.T) {
 	}
 }
 
-// An agent without a cage has the reason in the file, on lines that a screen shows whole.
+// The file of an agent without a cage has the reason, in lines that fit on a screen.
 func TestNoCageSaysWhy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,8 +98,8 @@ func TestNoCageSaysWhy(t *testing.T) {
 	}
 }
 
-// A refused grant does not break the project: kaged's own data among the toolchains leaves those out, in the project's
-// folder it leaves the cage out. An invalid rule leaves the network out.
+// A refused grant does not make the project invalid. If kaged's own data is among the toolchains, they are left out; if
+// it is in the project's folder, the cage is left out. If a rule is invalid, the network is left out.
 func TestCageFitsTheMachine(t *testing.T) {
 	t.Parallel()
 	own := t.TempDir()
@@ -133,7 +133,8 @@ func TestCageFitsTheMachine(t *testing.T) {
 	}
 }
 
-// An overlay is the operator's: it is never replaced, and not written for a project file that init did not write.
+// An overlay belongs to the operator. It is never replaced, and it is not written if init did not write the project
+// file.
 func TestOverlayIsTheOperators(t *testing.T) {
 	t.Parallel()
 	needs := scaffold.Cage{Needs: scaffold.Needs{Read: []string{t.TempDir()}}}
@@ -158,7 +159,7 @@ func TestOverlayIsTheOperators(t *testing.T) {
 	}
 }
 
-// program writes a script that stands for a toolchain's program.
+// program writes a script in the place of a toolchain's program.
 func program(t *testing.T, path, prints string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -169,8 +170,8 @@ func program(t *testing.T, path, prints string) {
 	}
 }
 
-// A toolchain in the user's home is shown as far as it is a toolchain: never the home itself, nor the target of a link
-// in the project. Programs of the project are not run.
+// Of the user's home folder a cage shows only toolchains: never the home folder itself, nor the target of a link in the
+// project. Programs of the project are not run.
 func TestToolchains(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("PATH", filepath.Join(home, "bin")+":/usr/bin:/bin")
@@ -187,7 +188,7 @@ func TestToolchains(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A virtual environment whose interpreter is a link to another file: its folder is not a toolchain's.
+	// The interpreter of a virtual environment is a link to another file, which is not in a toolchain's folder.
 	secrets := filepath.Join(home, "secrets")
 	program(t, filepath.Join(secrets, "bin", "run"), "")
 	if err := os.MkdirAll(filepath.Join(dir, ".venv", "bin"), 0o755); err != nil {

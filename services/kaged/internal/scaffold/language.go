@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// Needs are the needs of a project's programs in a cage on this machine.
+// Needs are the requirements of a project's programs for a cage on this machine.
 type Needs struct {
 	// Languages are the languages found, for people: "Go", "Node.js".
 	Languages []string
 	// Net are the package registries, as rules of net.allow.
 	Net []string
-	// Read are folders outside the system that the toolchains are read from: absolute, without links.
+	// Read are folders of toolchains outside the system folders: absolute, without links.
 	Read []string
-	// Path are the folders where commands are looked up before SystemPath, the part of the user's PATH that every cage
+	// Path are the folders in which commands are searched before SystemPath, the part of the user's PATH that every cage
 	// shows.
 	Path       []string
 	SystemPath string
-	// Env are variables besides PATH.
+	// Env are variables other than PATH.
 	Env map[string]string
 }
 
-// machine is the machine on which languages are looked for.
+// machine is the machine on which languages are detected.
 type machine struct {
-	// home is the user's home folder without links; it may be empty.
+	// home is the user's home folder with links resolved; it may be empty.
 	home   string
 	getenv func(string) string
 	// output runs a program in a folder and returns its output, "" if it fails.
@@ -42,9 +42,9 @@ type machine struct {
 // language is one kind of project.
 type language struct {
 	name string
-	// files are the files that mark its projects; one of them is enough.
+	// files are the files that identify its projects; one of them is enough.
 	files []string
-	// add looks for the toolchain and adds its needs.
+	// add finds the toolchain and adds its requirements.
 	add func(n *Needs, m machine, dir string)
 }
 
@@ -55,11 +55,11 @@ var languages = []language{
 	{"Rust", []string{"Cargo.toml"}, addRust},
 }
 
-// lookTimeout bounds each question to a toolchain.
+// lookTimeout is the time limit for each run of a toolchain's program.
 const lookTimeout = 10 * time.Second
 
-// Look finds the languages of the project in dir and the needs of their toolchains in a cage. It runs the user's own
-// programs, such as `go env`, and none of the project's.
+// Look finds the languages of the project in dir and the requirements of their toolchains for a cage. It runs the
+// user's own programs, such as `go env`, and no program of the project.
 func Look(ctx context.Context, dir string, getenv func(string) string) Needs {
 	home, _ := filepath.EvalSymlinks(getenv("HOME"))
 	m := machine{home, getenv, func(in, program string, args ...string) string {
@@ -84,15 +84,15 @@ func Look(ctx context.Context, dir string, getenv func(string) string) Needs {
 	return n
 }
 
-// goVariables are the settings of `go env -w` that decide about the origin of modules and the build of packages; a cage
-// lacks the user's settings.
+// goVariables are the settings of `go env -w` that affect the origin of modules and the build of packages; a cage does
+// not have the user's settings.
 var goVariables = []string{"GOFLAGS", "GOPRIVATE", "GONOSUMDB", "GOSUMDB", "GOEXPERIMENT"}
 
-// addGo gives modules that are in the user's cache to the cage as a proxy, so that they need no network, and the cage's
-// own cache stays writable.
+// addGo makes the modules in the user's cache available in the cage as a proxy, so that they need no network. The
+// cage's own cache stays writable.
 func addGo(n *Needs, m machine, dir string) {
 	var env map[string]string
-	for _, in := range []string{dir, "/"} { // outside, where the module's files are broken
+	for _, in := range []string{dir, "/"} { // outside the project if the module's files are invalid
 		if json.Unmarshal([]byte(m.output(in, "go", "env", "-json")), &env) == nil {
 			break
 		}
@@ -104,7 +104,7 @@ func addGo(n *Needs, m machine, dir string) {
 	n.toolchain(m, env["GOROOT"], "bin/go")
 	proxies := strings.FieldsFunc(env["GOPROXY"], func(r rune) bool { return r == ',' || r == '|' })
 	n.reach(proxies...)
-	if len(n.Net) > 0 { // downloads are looked up in it
+	if len(n.Net) > 0 { // downloads are first searched in it
 		n.reach(checksums(env["GOSUMDB"]))
 	}
 	for _, name := range goVariables {
@@ -126,11 +126,11 @@ func addGo(n *Needs, m machine, dir string) {
 	}
 	n.Env["GOPROXY"] = cached
 	if env["GOPRIVATE"]+env["GONOPROXY"] != "" {
-		n.Env["GONOPROXY"] = "none" // private modules are in the cache too; a cage has no key to fetch others
+		n.Env["GONOPROXY"] = "none" // the cache has private modules too; a cage has no credentials to download others
 	}
 }
 
-// checksums is the address of a checksum database as GOSUMDB names it, "" if it is off.
+// checksums returns the address of the checksum database in GOSUMDB, "" if it is off.
 func checksums(setting string) string {
 	name, at, _ := strings.Cut(setting, " ")
 	if at != "" {
@@ -144,12 +144,12 @@ func checksums(setting string) string {
 
 var goDefaults = map[string]string{"GOPROXY": "https://proxy.golang.org,direct", "GOSUMDB": "sum.golang.org"}
 
-// hasModules reports whether the project has dependencies that the module cache may hold.
+// hasModules reports whether the project has dependencies that may be in the module cache.
 func hasModules(dir string) bool {
 	return isFile(filepath.Join(dir, "go.sum")) || isFile(filepath.Join(dir, "go.work"))
 }
 
-// addNode asks for the registry outside the project: registries of a project's .npmrc are its operator's to allow.
+// addNode runs npm outside the project: only the operator may allow registries of a project's .npmrc.
 func addNode(n *Needs, m machine, _ string) {
 	n.toolchain(m, above(m.output("/", "node", "-p", "process.execPath"), 2), "bin/node")
 	registry := m.output("/", "npm", "config", "get", "registry")
@@ -159,7 +159,7 @@ func addNode(n *Needs, m machine, _ string) {
 	n.reach(registry)
 }
 
-// addPython shows the interpreter of the project's virtual environment, or the one that commands find.
+// addPython grants the interpreter of the project's virtual environment, or the one in PATH.
 func addPython(n *Needs, m machine, dir string) {
 	prefix := m.output("/", "python3", "-c", "import sys; print(sys.base_prefix)")
 	for _, venv := range []string{".venv", "venv"} {
@@ -200,8 +200,8 @@ func systemPath(path string) string {
 	return strings.Join(dirs, ":")
 }
 
-// toolchain shows the folder of a toolchain outside the system, if it is one: it holds the program, and no other files
-// of the user.
+// toolchain grants the folder of a toolchain outside the system folders, if it is one: it must contain the program, and
+// no other files of the user.
 func (n *Needs) toolchain(m machine, prefix, program string) {
 	prefix, err := filepath.EvalSymlinks(prefix)
 	if err != nil || !filepath.IsAbs(prefix) || within(prefix, system...) || !isFile(filepath.Join(prefix, program)) {
@@ -214,7 +214,7 @@ func (n *Needs) toolchain(m machine, prefix, program string) {
 	n.Path = append(n.Path, filepath.Join(prefix, filepath.Dir(program)))
 }
 
-// reach adds rules for the hosts of addresses. A cage does not reach this machine itself.
+// reach adds rules for the hosts of addresses. A cage cannot reach this machine itself.
 func (n *Needs) reach(addresses ...string) {
 	for _, address := range addresses {
 		u, err := url.Parse(address)
@@ -234,7 +234,7 @@ func (n *Needs) reach(addresses ...string) {
 	}
 }
 
-// secret reports whether an address carries a credential, which belongs in no file.
+// secret reports whether an address contains a credential, which must not be written to a file.
 func secret(addresses []string) bool {
 	return slices.ContainsFunc(addresses, func(a string) bool {
 		u, err := url.Parse(a)
@@ -242,7 +242,7 @@ func secret(addresses []string) bool {
 	})
 }
 
-// above is the folder so many levels above a path, "" for no path.
+// above returns the folder that many levels above a path, "" for no path.
 func above(path string, levels int) string {
 	if path == "" {
 		return ""

@@ -11,16 +11,16 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Recommended are the aliases kaged suggests, in the order they are bound.
+// Recommended are the aliases that kaged suggests, in the order in which they are bound.
 var Recommended = []string{"smart-generalist", "smart-careful", "low-cost-fast", "low-cost-coder", "local-only", "tiny"}
 
-// candidate is a provider, and the variable of the environment that may have its key.
+// candidate is a provider, with the environment variable that may have its key.
 type candidate struct {
 	name, driver, variable, baseURL string
 	smart, careful, cheap           string
 }
 
-// candidates in the order they are looked for.
+// candidates are in the order in which they are tried.
 var candidates = []candidate{
 	{
 		name:     "anthropic",
@@ -48,17 +48,17 @@ var candidates = []candidate{
 type Binding struct {
 	// Provider is the provider found; it may be empty.
 	Provider string
-	// Variable is the environment variable its key is taken from, empty for a server without one.
+	// Variable is the environment variable with its key, empty for a server without one.
 	Variable string
-	// Usable says that the alias of a new project is bound, now or from before.
+	// Usable is true if the alias of a new project is bound, by this call or before.
 	Usable bool
-	// Aliases are the aliases that were bound, in order; those bound before are left alone.
+	// Aliases are the aliases that this call bound, in order; aliases bound before are not changed.
 	Aliases []string
 }
 
-// Bind looks for Anthropic, OpenAI and Gemini by their keys in the environment, then for an Ollama server, and binds
-// the recommended aliases that the configuration at path does not bind yet to the first it finds. It stores "${VAR}"
-// and never a key. Without any provider it leaves the file alone.
+// Bind finds Anthropic, OpenAI and Gemini by their keys in the environment, and then an Ollama server. It binds the
+// recommended aliases that the configuration at path does not bind yet to the first provider found. It stores "${VAR}"
+// and never a key. Without any provider it does not change the file.
 func Bind(ctx context.Context, path string, getenv func(string) string) (Binding, error) {
 	found, ok := findProvider(ctx, getenv)
 	if !ok {
@@ -87,7 +87,7 @@ func Bind(ctx context.Context, path string, getenv func(string) string) (Binding
 	return b, nil
 }
 
-// bind returns the configuration with the provider in it and the unbound aliases, which b remembers.
+// bind returns the configuration with the provider and the unbound aliases added. It records the aliases in b.
 func (b *Binding) bind(data []byte, current *config.File, found candidate) ([]byte, error) {
 	data, err := addProvider(data, current, found)
 	if err != nil {
@@ -145,10 +145,10 @@ func findProvider(ctx context.Context, getenv func(string) string) (candidate, b
 	return findOllama(ctx, getenv)
 }
 
-// ollamaTimeout bounds the look for a local server.
+// ollamaTimeout is the time limit for finding a local server.
 const ollamaTimeout = 500 * time.Millisecond
 
-// findOllama asks the server at OLLAMA_HOST, or at its usual place, for its models and takes the first.
+// findOllama requests the models of the server at OLLAMA_HOST, or at its usual address, and uses the first one.
 func findOllama(ctx context.Context, getenv func(string) string) (candidate, bool) {
 	base := config.Or(getenv("OLLAMA_HOST"), "127.0.0.1:11434")
 	if !strings.Contains(base, "://") {

@@ -1,4 +1,4 @@
-// Package scaffold makes a folder a kaged project and binds the operator's model aliases to a provider that is at hand.
+// Package scaffold makes a folder a kaged project and binds the operator's model aliases to an available provider.
 package scaffold
 
 import (
@@ -25,28 +25,28 @@ var templates embed.FS
 // DefaultAlias is the alias a new project's agent uses.
 const DefaultAlias = "smart-generalist"
 
-// Project is a project to be made.
+// Project is a project to create.
 type Project struct {
 	// Dir is its folder.
 	Dir string
-	// Slug is its id; empty derives one from the folder's name, and is content with files that are there.
+	// Slug is its id. If it is empty, it is derived from the folder's name, and existing files are accepted.
 	Slug string
-	// Force replaces files that are there.
+	// Force replaces existing files.
 	Force bool
-	// Cage is how its agent is held. It is off, with the reason, where the project's folder cannot be granted.
+	// Cage is the cage of its agent. If the project's folder cannot be granted, the cage is off, with the reason.
 	Cage Cage
-	// Forbidden are paths that no cage may show: kaged's own.
+	// Forbidden are kaged's own paths, which no cage may show.
 	Forbidden []ownpath.Path
 }
 
 // Made is the result of [Write].
 type Made struct {
-	// Slug is the project's id in the files that were written.
+	// Slug is the project's id in the written files.
 	Slug string
-	// Written and Kept are the paths of the project's files relative to its folder, in order: those that were written, and
-	// those that were there and stayed.
+	// Written and Kept are the paths of the project's files relative to its folder, in order: the written ones, and the
+	// existing ones that were kept.
 	Written, Kept []string
-	// Cage is the cage in the project file, if that was written.
+	// Cage is the cage in the project file, if Write wrote that file.
 	Cage Cage
 }
 
@@ -55,9 +55,9 @@ var (
 	notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// Write makes the project's files. Those that are there stay, unless Force is set: a project that came with its files,
-// from a clone of its repository, say, is made no other. With a slug of its own they would not fit together, so that
-// Write fails with file_exists then, before it has written any.
+// Write creates the project's files. It keeps existing files unless Force is true: a project that already has its
+// files, for example in a clone of its repository, is not changed. Existing files may not match a new slug, so that
+// Write then fails with file_exists before it writes any file.
 func Write(p Project) (Made, error) {
 	dir, err := filepath.Abs(p.Dir)
 	if err != nil {
@@ -98,7 +98,7 @@ func Write(p Project) (Made, error) {
 	for _, f := range files {
 		switch _, err := root.Lstat(f.path); {
 		case f.path == dsl.OverlayFile && (err == nil || slices.Contains(m.Kept, dsl.ProjectFile)):
-			// It is the operator's own, and fits only the project file that it was made with.
+			// The overlay belongs to the operator, and matches only the project file that it was written with.
 			if err == nil {
 				m.Kept = append(m.Kept, f.path)
 			}
@@ -131,7 +131,7 @@ type file struct {
 	content []byte
 }
 
-// render returns the files of a project whose agent has this cage, the project file first.
+// render returns the files of a project with this cage, the project file first.
 func (c Cage) render(slug string) ([]file, error) {
 	data := c.view(slug)
 	var files []file
@@ -157,10 +157,10 @@ func (c Cage) render(slug string) ([]file, error) {
 	return files, nil
 }
 
-// text matches texts that YAML takes for text without quotes: no possible number, and none of its words.
+// text matches texts that YAML reads as text without quotes: neither numbers nor reserved words.
 var text = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// scalar is a slug as a YAML value: a folder may be called 2024, or null.
+// scalar returns a slug as a YAML value: a folder may have the name 2024, or null.
 func scalar(slug string) string {
 	switch slug {
 	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
@@ -172,10 +172,10 @@ func scalar(slug string) string {
 	return slug
 }
 
-// maxSlug is the longest id a project file may have.
+// maxSlug is the maximum length of an id in a project file.
 const maxSlug = 63
 
-// slugOf makes a slug of any name, "project" if no character of it is left.
+// slugOf converts any name to a slug, "project" if no valid character is left.
 func slugOf(name string) string {
 	s := strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if len(s) > maxSlug {

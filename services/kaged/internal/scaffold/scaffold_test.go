@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/kaged/internal/scaffold"
 )
 
-// A new project has its three files, with a slug made of its folder's name.
+// A new project has its three files, with a slug derived from its folder's name.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -36,7 +36,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// For any name of the folder the written project compiles.
+// The written project compiles for any name of the folder.
 func TestWhatIsWrittenCompiles(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
@@ -62,7 +62,7 @@ func TestWhatIsWrittenCompiles(t *testing.T) {
 	}
 }
 
-// Existing files stay, all of them, unless they are to be replaced; links do not lead out of the folder.
+// All existing files are kept unless they are to be replaced. Links do not lead out of the folder.
 func TestWriteIsCareful(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestWriteIsCareful(t *testing.T) {
 	}
 }
 
-// The first provider at hand gets the unbound aliases; its key stays in the environment.
+// The first available provider gets the unbound aliases; its key stays in the environment.
 func TestBind(t *testing.T) {
 	t.Parallel()
 	ollama := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -180,7 +180,7 @@ func TestBindRefusesABrokenConfiguration(t *testing.T) {
 	}
 }
 
-// Every policy of examples/cages is one that can be used.
+// Every policy of examples/cages is valid.
 func TestTheExampleCagesAreValid(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("../../../../examples/cages/*.yaml")

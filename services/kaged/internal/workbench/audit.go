@@ -17,10 +17,10 @@ import (
 // AuditFile is the name of the record of calls made without a daemon, in the data directory.
 const AuditFile = "audit-cli.jsonl"
 
-// Audit is the append-only record of calls made without a daemon: one record a line.
+// Audit is the append-only record of calls made without a daemon, with one record per line.
 type Audit struct{ file *os.File }
 
-// OpenAudit opens the record of a data directory, made if need be. It fails with audit_failed.
+// OpenAudit opens the record of a data directory, and creates it if necessary. It fails with audit_failed.
 func OpenAudit(dataDir string) (*Audit, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fault.Wrap(
@@ -42,7 +42,7 @@ func OpenAudit(dataDir string) (*Audit, error) {
 	return &Audit{file}, nil
 }
 
-// Append adds records. They go out in one write, so that those of several commands at once do not mix.
+// Append adds records in one write, so that records of simultaneous commands do not mix.
 func (a *Audit) Append(records []*commonv1.AuditRecord) error {
 	var lines []byte
 	for _, r := range records {
@@ -58,7 +58,7 @@ func (a *Audit) Append(records []*commonv1.AuditRecord) error {
 	return nil
 }
 
-// decision is the record of an operator's answer, given or assumed; refused is nil for a yes.
+// decision returns the record of an operator's answer, given or assumed; refused is nil for a yes.
 func decision(as Caller, req *toolrunnerv1.RunToolRequest, refused error) *commonv1.AuditRecord {
 	event, fields := "tool.approval.granted", map[string]*structpb.Value{
 		"call_id": structpb.NewStringValue(req.GetCallId()), "tool_name": structpb.NewStringValue(req.GetTool()),

@@ -14,17 +14,17 @@ type Cage struct {
 	Project string `json:"project"`
 	Root    string `json:"root"`
 	Agent   string `json:"agent"`
-	// Caged says whether it is in a cage; all that follows is empty where it is not.
+	// Caged is true if the agent has a cage; otherwise all fields after it are empty.
 	Caged bool `json:"caged"`
-	// May says in one sentence which files and hosts it can read, write and reach, Summary the grants of its cage
-	// as written.
+	// May names, in one sentence, the files and hosts that the agent can read, write and reach. Summary has the grants of
+	// its cage as written.
 	May     string `json:"may"`
 	Summary string `json:"summary"`
-	// Says describes the cage in plain words, a thing a line.
+	// Says describes the cage in plain words, one fact per line.
 	Says []cage.Line `json:"says"`
-	// Grants are the paths that can be seen.
+	// Grants are the visible paths.
 	Grants []Grant `json:"grants"`
-	// Net are the rules for reachable hosts, in the one spelling of all rules.
+	// Net are the rules for reachable hosts, in the common form of all rules.
 	Net []string `json:"net"`
 	// Seccomp is default or relaxed, State ephemeral or persistent.
 	Seccomp      string            `json:"seccomp"`
@@ -32,7 +32,7 @@ type Cage struct {
 	Capabilities []string          `json:"capabilities"`
 	Env          map[string]string `json:"env"`
 	Limits       CageLimits        `json:"limits"`
-	// Warnings are about the project, one sentence each.
+	// Warnings are warnings about the project, one sentence each.
 	Warnings []string `json:"warnings"`
 }
 

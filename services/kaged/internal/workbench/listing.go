@@ -11,33 +11,34 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Listing is the catalogue as one agent sees it.
+// Listing is the catalogue for one agent.
 type Listing struct {
-	// Project is the project's slug, empty without one; Agent is the tree path of the agent, Agents those of all.
+	// Project is the project's slug, empty without a project. Agent is the tree path of the agent, Agents are those of all
+	// agents.
 	Project string   `json:"project"`
 	Agent   string   `json:"agent"`
 	Agents  []string `json:"agents"`
-	// Caged says whether the agent is in a cage.
+	// Caged is true if the agent has a cage.
 	Caged bool `json:"caged"`
 	// Tools are all tools in the catalogue's order.
 	Tools []Tool `json:"tools"`
 	// Children are the agents that the agent can call, in the order of their keys.
 	Children []Child `json:"children"`
-	// Warnings are about the project, one sentence each.
+	// Warnings are warnings about the project, one sentence each.
 	Warnings []string `json:"warnings"`
 }
 
-// Child is an agent as its parent can call it.
+// Child is an agent for its calling parent.
 type Child struct {
 	// Tool is the name of the tool that calls it, Agent its tree path.
 	Tool        string `json:"tool"`
 	Agent       string `json:"agent"`
 	Description string `json:"description"`
-	// Caged says whether it is in a cage.
+	// Caged is true if the agent has a cage.
 	Caged bool `json:"caged"`
 }
 
-// Tool is one tool as one agent sees it.
+// Tool is one tool for one agent.
 type Tool struct {
 	Name        string `json:"name"`
 	Namespace   string `json:"namespace"`
@@ -51,18 +52,18 @@ type Tool struct {
 	DefaultRoot    bool   `json:"default_root"`
 	Parallel       bool   `json:"parallel"`
 
-	// Enabled says that the agent has the tool, DecidedBy which layer decided, Pattern by which pattern, and Place
-	// where that is written.
+	// Enabled is true if the agent has the tool. DecidedBy is the layer that determined this, Pattern the matching
+	// pattern, and Place the pattern's position in the configuration.
 	Enabled   bool   `json:"enabled"`
 	DecidedBy string `json:"decided_by"`
 	Pattern   string `json:"pattern,omitempty"`
 	Place     string `json:"place,omitempty"`
-	// Actions are the names of the actions that the agent has, of a tool that it has in part.
+	// Actions are the names of the actions that the agent has, if it does not have all actions of the tool.
 	Actions []string `json:"actions,omitempty"`
-	// ShownAs is the alias the model is shown.
+	// ShownAs is the alias in the catalogue for the model.
 	ShownAs string `json:"shown_as,omitempty"`
-	// Usable says that the agent has the tool and that a call of it can succeed; Why says why, or why not. Denied
-	// is the code a call would fail with.
+	// Usable is true if the agent has the tool and a call of it can succeed. Why is the reason for either value. Denied is
+	// the code with which a call would fail.
 	Usable bool   `json:"usable"`
 	Why    string `json:"why"`
 	Denied string `json:"denied,omitempty"`
@@ -85,7 +86,7 @@ type Requirement struct {
 	Profile string `json:"profile,omitempty"`
 }
 
-// Limit is a bound a tool works within.
+// Limit is a limit of a tool.
 type Limit struct {
 	Key   string `json:"key,omitempty"`
 	Value int64  `json:"value"`
@@ -109,8 +110,8 @@ func (t Tool) AliasNames() []string {
 	return names
 }
 
-// List lists the catalogue for an agent of the project, "" for the root. It fails as [Bench.Explain] does, and with
-// not_found for another agent where there is no project.
+// List returns the catalogue for an agent of the project, "" for the root. It fails as [Bench.Explain] does, and with
+// not_found for another agent if there is no project.
 func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
 	explained, warnings, err := b.Explain(ctx, agent)
 	if err != nil {
@@ -144,10 +145,10 @@ func (b *Bench) List(ctx context.Context, agent string) (Listing, error) {
 	return l, nil
 }
 
-// projectToolsFile is where a project's own commands would be looked for, in vain.
+// projectToolsFile is a file of a project with commands, which kaged does not read.
 const projectToolsFile = ".kaged/tools.yaml"
 
-// projectTools reports whether the project holds such a file.
+// projectTools reports whether the project has such a file.
 func (b *Bench) projectTools(ctx context.Context) (bool, error) {
 	files, err := b.read(ctx, []string{projectToolsFile})
 	return err == nil && files[0].Present, err
@@ -212,11 +213,11 @@ func requirementOf(r *toolrunnerv1.ToolRequirement) Requirement {
 	return out
 }
 
-// why gives in a few words the reason of a decision about a tool, and for one that is off how to get it.
+// why returns the reason of a decision about a tool in a few words, and for a disabled tool the way to enable it.
 func why(t Tool, d compile.Decision, reason *fault.Error) string {
 	if t.Enabled && reason != nil {
 		return strings.TrimSuffix(reason.Msg, ".")
 	}
-	d.Tool = t.Name // a tool newer than the decisions has an empty one
+	d.Tool = t.Name // a tool that the decisions do not know has an empty one
 	return d.Why(t.DefaultRoot)
 }

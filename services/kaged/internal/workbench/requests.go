@@ -10,7 +10,7 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// requests is the sending side of a command's stream. Its methods may be called by many at once.
+// requests is the sending side of a command's stream. Its methods may be called concurrently.
 type requests struct {
 	one    sync.Mutex // one message at a time
 	stream grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
@@ -22,10 +22,10 @@ func (r *requests) send(m *sandboxsupervisorv1.ExecRequest) error {
 	return r.stream.Send(m)
 }
 
-// inputPiece is how much standard input one message holds.
+// inputPiece is the maximum size of standard input in one message.
 const inputPiece = 32 << 10
 
-// input hands over all of from, then its end. A stream that has ended takes no more.
+// input sends the content of from, then its end. It ends when the stream has ended.
 func (r *requests) input(from io.Reader) {
 	buf := make([]byte, inputPiece)
 	for {
@@ -45,7 +45,7 @@ func (r *requests) input(from io.Reader) {
 	}
 }
 
-// control hands over sizes and signals until ctx ends.
+// control sends sizes and signals until ctx ends.
 func (r *requests) control(ctx context.Context, c Command) {
 	for {
 		var m *sandboxsupervisorv1.ExecRequest

@@ -14,8 +14,8 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// Sandbox runs commands in cages. It is a supervisor like a daemon's, private to this process; --no-sandbox is not
-// for it.
+// Sandbox runs commands in cages. It has a supervisor like that of a daemon, private to this process; --no-sandbox does
+// not affect it.
 type Sandbox struct {
 	*process
 	client sandboxsupervisorv1.SandboxServiceClient
@@ -30,13 +30,13 @@ func OpenSandbox(opts Options) (*Sandbox, error) {
 	return &Sandbox{p, sandboxsupervisorv1.NewSandboxServiceClient(p.host.Dial("sandbox-supervisor"))}, nil
 }
 
-// Probe reports this machine's support for cages, by making one.
+// Probe tests this machine's support for cages by creating one.
 func (s *Sandbox) Probe(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesResponse, error) {
 	return s.client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{})
 }
 
-// FindServers looks for the programs of the language servers, with and without a cage. The folder root is the one that
-// they would be started in.
+// FindServers finds the programs of the language servers, with and without a cage. root is the folder in which they
+// would be started.
 func FindServers(ctx context.Context, opts Options, root string) ([]*lsppoolv1.FoundServer, error) {
 	p, err := launch(opts, false, "lsp-pool", "sandbox-supervisor")
 	if err != nil {
@@ -50,7 +50,7 @@ func FindServers(ctx context.Context, opts Options, root string) ([]*lsppoolv1.F
 // Size is the size of a terminal in characters.
 type Size struct{ Cols, Rows uint32 }
 
-// Command is one command in a cage of its own.
+// Command is one command with its own cage.
 type Command struct {
 	Argv []string
 	// Dir is its working folder, Root the base of the policy's project paths, both absolute.
@@ -61,20 +61,20 @@ type Command struct {
 	Terminal *Size
 	// Stdin is its standard input. A pending Read does not end with the command.
 	Stdin io.Reader
-	// Output receives its output, from one goroutine.
+	// Output receives its output. One goroutine calls it.
 	Output func(stderr bool, data []byte)
-	// Refused is given the connections that its cage refused, as Output is given the rest.
+	// Refused receives the connections that its cage refused, on the same goroutine as Output.
 	Refused func(*commonv1.NetworkAttempt)
-	// Resized and Signals, unless nil, hand it sizes of its terminal and signals by name, such as SIGINT.
+	// Resized and Signals, unless nil, send the command sizes of its terminal and signals by name, such as SIGINT.
 	Resized <-chan Size
 	Signals <-chan string
 }
 
 // Exec runs a command to its end. It fails with shell_spawn_failed, with details for a missing program, with
-// cage_policy_invalid and cage_unavailable. The end of ctx kills it.
+// cage_policy_invalid and cage_unavailable. The end of ctx kills the command.
 //
-// Goroutines: one that hands over standard input, one that hands over sizes and signals. The second ends with Exec;
-// the first when its reader ends, because a read cannot be called back.
+// Goroutines: one that sends standard input, one that sends sizes and signals. The second ends with Exec; the first
+// when its reader ends, because a read cannot be cancelled.
 func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.ExecExited, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package workbench runs tools without a daemon: the tool runner and the services it needs, private to this
-// process, for one command. They are the services a daemon runs, wired by the same host; only the stores are
-// missing, which these services do not use.
+// Package workbench runs tools without a daemon: the tool runner and the services it needs, private to this process,
+// for one command. They are the services of a daemon, started by the same host, without the stores, which these
+// services do not use.
 //
 // Goroutines: those of the services, which end before [Bench.Close] returns.
 package workbench
@@ -26,24 +26,24 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Options configure a bench.
+// Options are the settings of a bench.
 type Options struct {
 	// ConfigPath is local.toml.
 	ConfigPath ownpath.Path
-	// DataDir is the folder for the journal of file changes, by which the half-done work of a killed process is
-	// taken back; the zero Path if no file will be changed.
+	// DataDir is the folder for the journal of file changes, from which unfinished changes of a killed process are undone;
+	// the zero Path if no file will be changed.
 	DataDir ownpath.Path
 	// Root is the project's folder, absolute.
 	Root string
 	// Getenv reads the environment.
 	Getenv func(string) string
-	// Stderr gets warnings.
+	// Stderr receives warnings.
 	Stderr io.Writer
-	// Modules are the services there are; a bench runs those it needs.
+	// Modules are the available services; a bench runs those it needs.
 	Modules []host.Module
 }
 
-// Bench runs the tools of one project. It is for one goroutine.
+// Bench runs the tools of one project. One goroutine at a time may use it.
 type Bench struct {
 	*process
 	root    string
@@ -63,7 +63,7 @@ func Open(opts Options) (*Bench, error) {
 	}, nil
 }
 
-// process is the services of a command at work.
+// process has the running services of a command.
 type process struct {
 	opts   Options
 	file   *config.File
@@ -111,7 +111,7 @@ func launch(opts Options, noSandbox bool, names ...string) (*process, error) {
 	}
 }
 
-// own returns the places of kaged's own as a daemon with this configuration and dataDir has them.
+// own returns kaged's own paths, as a daemon with this configuration and dataDir has them.
 func (p *process) own(dataDir ownpath.Path) ([]ownpath.Path, error) {
 	return host.Own(p.file, p.opts.ConfigPath, dataDir, p.opts.Getenv, p.opts.Modules...)
 }
@@ -122,28 +122,28 @@ func (p *process) Close() error {
 	return <-p.ended
 }
 
-// Caller is the agent on whose behalf tools are called.
+// Caller is the agent that calls tools.
 type Caller struct {
 	// Agent is the tree path of an agent of the project.
 	Agent string
-	// Tools are the canonical names of the tools it has, Cage is its cage.
+	// Tools are the canonical names of its tools, Cage is its cage.
 	Tools []string
 	Cage  *commonv1.CagePolicy
-	// ProjectCaged says that an agent of the project has a cage, LanguageServers are those that the project declares.
+	// ProjectCaged is true if an agent of the project has a cage. LanguageServers are those that the project declares.
 	ProjectCaged    bool
 	LanguageServers []dsl.LanguageServer
-	// Debugging is how the project's programs are debugged.
+	// Debugging has the settings for debugging the project's programs.
 	Debugging dsl.Debugging
-	// KnowsFiles says that it counts as having read the files it names.
+	// KnowsFiles is true if the files that it names count as read.
 	KnowsFiles bool
-	// ApproveWrites says that its calls that change files or run programs are asked about.
+	// ApproveWrites is true if its calls that change files or run programs need approval.
 	ApproveWrites bool
 }
 
 // rootAgent is the tree path of a project's root agent.
 const rootAgent = "primary"
 
-// Operator returns the person at the terminal: every tool there is, and no cage.
+// Operator returns the person at the terminal, with every tool and no cage.
 func (b *Bench) Operator(ctx context.Context) (Caller, error) {
 	list, err := b.tools.ListTools(ctx, &toolrunnerv1.ListToolsRequest{})
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *Bench) Operator(ctx context.Context) (Caller, error) {
 	}
 	as := Caller{Agent: rootAgent}
 	if there, err := b.HasProject(ctx); err == nil && there {
-		// A file that does not compile may mean to have a cage.
+		// A file that does not compile may be intended to have a cage.
 		explained, _, err := b.Explain(ctx, "")
 		as.ProjectCaged, as.LanguageServers = err != nil || explained.AnyCaged, explained.LanguageServers
 		as.Debugging = explained.Debugging
@@ -162,7 +162,7 @@ func (b *Bench) Operator(ctx context.Context) (Caller, error) {
 	return as, nil
 }
 
-// Catalogue returns the tools there are, each with whether the agent could use it.
+// Catalogue returns all tools, each with whether the agent can use it.
 func (b *Bench) Catalogue(ctx context.Context, as Caller) ([]*toolrunnerv1.Tool, error) {
 	list, err := b.tools.ListTools(ctx, &toolrunnerv1.ListToolsRequest{Context: b.context(as)})
 	return list.GetTools(), err
@@ -186,7 +186,7 @@ type Call struct {
 	Tool, Input string
 	// Show receives the tool's output while it runs.
 	Show func(text string)
-	// Approve is asked about a call that needs an operator's approval. Its error is the call's result.
+	// Approve requests an operator's approval of a call. Its error becomes the call's result.
 	Approve func(*commonv1.ApprovalSubject) error
 }
 
@@ -199,7 +199,7 @@ type Outcome struct {
 	Records []*commonv1.AuditRecord
 }
 
-// Call runs a call to its end. A tool that fails is an outcome; an error is the machinery's, or ctx's.
+// Call runs a call to its end. The failure of a tool is an outcome; an error is one of the services, or ctx's.
 func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error) {
 	req := &toolrunnerv1.RunToolRequest{CallId: ident.New(), Tool: call.Tool, Input: call.Input, Context: b.context(as)}
 	var out Outcome
@@ -228,10 +228,10 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 	}
 }
 
-// patience is the time that a cancelled call may take to end before its records are given up.
+// patience is the time that a cancelled call has to end, before its records are abandoned.
 const patience = 5 * time.Second
 
-// run makes one request and returns its last event.
+// run sends one request and returns its last event.
 func (b *Bench) run(
 	ctx context.Context, req *toolrunnerv1.RunToolRequest, show func(string),
 ) (*toolrunnerv1.RunToolEvent, error) {
