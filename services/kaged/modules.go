@@ -1,5 +1,5 @@
-// Package kaged is the command people type. This package is the list of its services; internal/daemon runs it,
-// internal/cli is the command line, client speaks the public API.
+// Package kaged is the kaged command. This package has the list of its services; internal/daemon runs them, and
+// internal/cli has the command line.
 package kaged
 
 import (

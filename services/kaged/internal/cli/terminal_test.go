@@ -13,10 +13,10 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// hostile is a text that clears the screen, sets the title, runs backwards and hides.
+// hostile is a text that clears the screen, sets the title, reverses its direction and hides a part.
 const hostile = "<\x1b[2J\x1b]0;owned\x07\u009b1A\u202eteg\u2066\u200b\r>"
 
-// strangers answers every route with one object that has hostile text in every field that a command may show.
+// strangers answers every route with one object that has hostile text in every field that a command may print.
 func strangers(t *testing.T) string {
 	message := map[string]any{
 		"role": hostile, "content": hostile, "metadata": map[string]any{"model": hostile, "error_message": hostile},
@@ -49,8 +49,8 @@ func strangers(t *testing.T) string {
 	return api.URL
 }
 
-// Text of models, tools and other processes moves no terminal: every command writes lines of visible characters to it,
-// and JSON of the same value.
+// Text of models, tools and other processes cannot control a terminal: every command writes only lines of visible
+// characters to it, and JSON with the same value.
 func TestTerminalsShowStrangersTextOnly(t *testing.T) {
 	t.Parallel()
 	url := strangers(t)

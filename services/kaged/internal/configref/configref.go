@@ -1,5 +1,5 @@
-// Package configref writes the reference page of local.toml from its one source: the Config structs of the services
-// and of package config, with their comments and defaults.
+// Package configref writes the reference page of local.toml from the Config structs of the services and of package
+// config, with their comments and defaults.
 package configref
 
 import (
@@ -20,15 +20,15 @@ import (
 
 //go:generate go run ./gen
 
-// table is a table of local.toml: the struct it is read into, and where that is declared.
+// table is a table of local.toml: its struct, and the declaration of the struct.
 type table struct {
 	name     string
 	file     string // relative to the repository
 	strct    string
-	defaults any // nil where zero stands for the default, which the comment tells
+	defaults any // nil if zero selects the default, which is in the comment
 }
 
-// tables returns those of the page, in its order.
+// tables returns the tables of the page, in its order.
 func tables(services []host.Module) []table {
 	const (
 		file    = "pkg/config/file.go"
@@ -105,7 +105,7 @@ func Page(root string, services []host.Module) (string, error) {
 	return b.String(), nil
 }
 
-// group is the fields that one comment tells of.
+// group is a group of fields with one comment.
 type group struct {
 	doc    string
 	fields []field
@@ -113,8 +113,8 @@ type group struct {
 
 type field struct{ name, key string }
 
-// groupsOf reads a struct's fields that are keys, and those of embedded structs. A field without a comment belongs
-// to the comment before it.
+// groupsOf reads a struct's fields that are keys, with those of embedded structs. A field without a comment belongs to
+// the previous comment.
 func groupsOf(root, file, name string) ([]group, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ParseComments)
 	if err != nil {
@@ -154,8 +154,8 @@ func groupsOf(root, file, name string) ([]group, error) {
 	return groups, nil
 }
 
-// embedded reads the keys of an embedded struct. It is embedded by an alias, declared in the same file, of a struct
-// in the file config.go of another package.
+// embedded reads the keys of an embedded struct. The struct must be embedded by an alias, declared in the same file, of
+// a struct in the file config.go of another package.
 func embedded(root string, in *ast.File, typ ast.Expr) ([]group, error) {
 	alias, ok := typ.(*ast.Ident)
 	if !ok || alias.Obj == nil {
@@ -219,7 +219,7 @@ var byMachine = map[string]string{
 	"syntax_parsers": "as the machine has cores",
 }
 
-// shown returns a default as the page shows it.
+// shown returns a default in the form for the page.
 func shown(key string, v reflect.Value) string {
 	if text := byMachine[key]; text != "" {
 		return text

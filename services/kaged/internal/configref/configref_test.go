@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/kaged/internal/configref"
 )
 
-// The page has a row for every key, with its default and its purpose, and no name that only the code knows.
+// The page has a row for every key, with its default and its purpose, and no name from the code.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	page, err := configref.Page("../../../..", kaged.Modules())

@@ -14,13 +14,13 @@ import (
 	"kaged.dev/services/kaged"
 )
 
-// Every key of local.toml is read by the code that it configures, or stands on the list of keys that have no effect
-// and are warned of. A key is read where its field is selected, by name, other than to validate it: in its service
-// for a service's table, anywhere for a shared one.
+// Every key of local.toml is read by the code that it configures, or is on the list of keys that have no effect and
+// cause a warning. A key counts as read if its field is selected by name outside its validation: in the service for a
+// service's table, anywhere for a shared one.
 func TestEveryKeyIsReadOrSaidToHaveNoEffect(t *testing.T) {
 	t.Parallel()
 	const root = "../../../.."
-	selectors := map[string]map[string]bool{} // of a folder: the names that are selected in it
+	selectors := map[string]map[string]bool{} // by folder: the names selected in it
 	for _, tab := range tables(kaged.Modules()) {
 		where := filepath.Dir(tab.file)
 		if strings.HasPrefix(where, "pkg/") {
@@ -47,11 +47,11 @@ func TestEveryKeyIsReadOrSaidToHaveNoEffect(t *testing.T) {
 	}
 }
 
-// validated are the files of package config that hold the shared tables: what they select, they validate.
+// validated are the files of package config with the shared tables. A field selected there is only validated.
 var validated = []string{"file.go", "force.go", "models.go", "limits.go", "budget.go"}
 
-// selected returns the names that are selected from values in the Go files below dir, but for tests, generated
-// code, the functions that validate and the shared configuration itself.
+// selected returns the names that are selected from values in the Go files below dir, without tests, generated code,
+// validating functions and the shared configuration itself.
 func selected(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

@@ -67,8 +67,8 @@ func (a App) Choose(ctx context.Context, yes bool, subject *commonv1.ApprovalSub
 	return ask(terminal, subject, offers), nil
 }
 
-// Terminal opens the terminal on which the command was started. It returns nil without a terminal: then neither input nor
-// errors are on a terminal.
+// Terminal opens the terminal on which the command was started. It returns nil without a terminal: then neither input
+// nor errors are on a terminal.
 func (a App) Terminal() io.ReadWriteCloser {
 	if !IsTerminal(a.Stdin) && !IsTerminal(a.Stderr) {
 		return nil

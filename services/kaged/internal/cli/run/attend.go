@@ -141,7 +141,7 @@ func (t *attendant) say(format string, args ...any) {
 // noTerminal is the comment of a denial without an operator.
 const noTerminal = "no terminal to ask on (--yes approves)"
 
-// waits is the line that says that a call waits for approval.
+// waits returns the line for a call that waits for approval.
 func (r request) waits() string {
 	line := "? " + termtext.Line(r.Subject.Tool) + " needs approval: "
 	if subject := kit.SubjectLine(r.Subject.Proto()); subject != "" {
@@ -150,7 +150,7 @@ func (r request) waits() string {
 	return line + kit.Brief(strings.Join(r.Subject.Reasons, " "), 300)
 }
 
-// ended is the line that tells the end of a request.
+// ended returns the line for the end of a request.
 func (r request) ended() string {
 	if r.Comment == noTerminal {
 		return "! " + r.State + " automatically: " + r.Comment

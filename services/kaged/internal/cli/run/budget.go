@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/termtext"
 )
 
-// budgetMarks are the shares of a budget, in percent, from which on a line tells of it.
+// budgetMarks are the used shares of a budget, in percent, at which a line is printed.
 var budgetMarks = []int{50, 80, 95}
 
 // budgetView is a frame about a budget.
@@ -32,7 +32,7 @@ type budgetView struct {
 	}
 }
 
-// budget shows how much of a budget is spent when its share passes a mark.
+// budget prints the used part of a budget when its share passes a mark.
 func (p *printer) budget(f client.Frame, run string) {
 	var m budgetView
 	if json.Unmarshal(f.Payload, &m) != nil || m.RunID != run {
@@ -56,7 +56,7 @@ func (p *printer) budget(f client.Frame, run string) {
 	p.step("budget of %s: %s", termtext.Line(owner), strings.Join(parts, ", "))
 }
 
-// share returns the largest share of a limit that is spent, in percent, and each limit in words.
+// share returns the largest used share of a limit, in percent, and each limit in words.
 func (m budgetView) share() (percent int, parts []string) {
 	add := func(spent, limit float64, text string) {
 		percent = max(percent, int(100*spent/max(limit, 1e-9)))

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/client"
 )
 
-// A run tells of a budget when half of it, most of it and nearly all of it is spent, and once each.
+// A run prints a line when half, 80 % and 95 % of a budget is used, once each.
 func TestPrinterTellsOfBudgets(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer

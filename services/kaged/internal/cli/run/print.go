@@ -13,22 +13,22 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// printer shows a run's frames: the model's text on stdout and its actions on stderr, or all frames as JSON lines.
+// printer prints a run's frames: the model's text to stdout and its actions to stderr, or all frames as JSON lines.
 type printer struct {
 	out, progress io.Writer
 	json          bool
-	asks          bool              // whether the operator is asked about approvals, and so needs no line about them
-	midLine       bool              // whether out stands inside a line
+	asks          bool              // true if the operator is asked about approvals, so that no line is needed
+	midLine       bool              // true if the last output to out did not end a line
 	calls         map[string]string // the tool of each call, by its id
-	children      map[string]child  // the agents at work below the root, by their invocations
-	budgets       map[string]int    // the share of each budget that was told, in percent, by its owner
+	children      map[string]child  // the working agents below the root, by their invocations
+	budgets       map[string]int    // the share of each budget that was printed, in percent, by the budget's owner
 	written       bool              // the message is complete
-	ended         bool              // the run is over
-	outcome       string            // how it ended
+	ended         bool              // the run has ended
+	outcome       string            // the run's outcome
 }
 
-// newPrinter returns a printer of a run. Prose on a terminal loses what the terminal would obey; anything else that
-// out may be, such as a pipe, gets the model's exact text.
+// newPrinter returns a printer of a run. On a terminal it removes control characters from the model's text; other
+// outputs, such as a pipe, get the exact text.
 func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	if !asJSON {
 		out = kit.Screen(out)
@@ -39,8 +39,8 @@ func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	}
 }
 
-// frame shows one frame and says whether that was all of the run: its end and the end of its message come on channels
-// of their own, in either order.
+// frame prints one frame. over is true after the last frame of the run: its end and the end of its message arrive on
+// separate channels, in either order.
 func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) {
 	p.show(f, run)
 	if !p.ended || !p.written {
@@ -130,7 +130,7 @@ func (p *printer) show(f client.Frame, run string) {
 	}
 }
 
-// approval shows that a call waits for an operator, or waits no longer.
+// approval prints that a call waits for an operator, or that the wait is over.
 func (p *printer) approval(f client.Frame, run string) {
 	var r request
 	switch {
@@ -143,7 +143,7 @@ func (p *printer) approval(f client.Frame, run string) {
 	}
 }
 
-// held shows that the run goes on with an older text of a prompt than its file.
+// held prints that the run uses an older text of a prompt than its file has.
 func (p *printer) held(f client.Frame, run string) {
 	var m struct {
 		RunID string `json:"run_id"`
@@ -169,7 +169,7 @@ func (p *printer) held(f client.Frame, run string) {
 	}
 }
 
-// cage shows the cage of the run's agent, its end, and its refusals.
+// cage prints the cage of the run's agent, its end, and its refusals.
 func (p *printer) cage(f client.Frame, run string) {
 	var m struct {
 		RunID        string   `json:"run_id"`
@@ -232,11 +232,11 @@ func (p *printer) result(name, output string, failed bool) {
 	p.step("%s %s %s", mark, termtext.Line(name), kit.Outline(output, 160))
 }
 
-// maxTodos is how many lines of a checklist a result shows.
+// maxTodos is the maximum number of lines of a checklist.
 const maxTodos = 12
 
-// checklist is how many todos of a result of kaged.todo are done, and the lines of its checklist. It reports false for
-// the result of another tool.
+// checklist returns the number of completed todos in a result of kaged.todo, and the lines of its checklist. It returns
+// false for the result of another tool.
 func checklist(output string) (string, bool) {
 	var list struct {
 		Todos    []struct{ Status string }
@@ -270,13 +270,13 @@ func checklist(output string) (string, bool) {
 	return b.String(), true
 }
 
-// failure is the error that a run ended with.
+// failure is the error of a failed run.
 type failure struct {
 	Code, Message string
 	Details       struct{ Reason string }
 }
 
-// String returns one line: the message, its cause where that stands apart, and the code.
+// String returns one line: the message, its cause if it is not part of the message, and the code.
 func (f *failure) String() string {
 	line := termtext.Line(f.Message)
 	if reason := f.Details.Reason; reason != "" && !strings.Contains(f.Message, strings.TrimRight(reason, ".")) {
@@ -311,7 +311,7 @@ func (p *printer) end(reason string, usage *usageView, stats *statsView) {
 	}
 }
 
-// step writes a line of progress, on a line of its own also where both streams are one terminal.
+// step writes a line of progress. It starts a new line even if both streams are the same terminal.
 func (p *printer) step(format string, args ...any) {
 	p.endLine()
 	fmt.Fprintf(p.progress, format+"\n", args...)

@@ -20,8 +20,7 @@ func frame(t *testing.T, channel, kind, payload string) client.Frame {
 	return f
 }
 
-// Text goes to stdout, steps to stderr, and the run ends with the ends of its own run and of its message, in either
-// order.
+// Text goes to stdout, steps to stderr. The run is over after its own end and the end of its message, in either order.
 func TestPrinter(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer
@@ -90,8 +89,8 @@ func TestPrinter(t *testing.T) {
 	}
 }
 
-// Agents below the root are shown as they stand in the tree: a line for the beginning, each tool and the end of each,
-// with its outcome and cost, in any mix of frames; lines about their cages and approvals name them.
+// Agents below the root are printed indented by their depth in the tree: a line for the start, each tool and the end of
+// each, with outcome and cost, for any order of frames. Lines about their cages and approvals have their names.
 func TestPrinterTree(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer
@@ -149,7 +148,7 @@ func TestPrinterTree(t *testing.T) {
 	}
 }
 
-// With --json every frame but the socket's own is a line, as it came.
+// With --json every frame except the socket's own frames is printed as a line, unchanged.
 func TestPrinterJSON(t *testing.T) {
 	t.Parallel()
 	var out, progress bytes.Buffer
@@ -162,7 +161,7 @@ func TestPrinterJSON(t *testing.T) {
 	}
 }
 
-// A text that is shown on one line stays on it.
+// A text for one line contains no line break.
 func TestBrief(t *testing.T) {
 	t.Parallel()
 	if got := kit.Brief("a\n  b\x1b[31m\u0085é\u202e\xff", 100); got != `a b\x1b[31m\u0085é\u202e\xff` {
@@ -173,7 +172,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// The input of a call, and its result, read like notes; other data is shown unchanged.
+// The input and the result of a call are printed in short form; other data is unchanged.
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
@@ -198,7 +197,8 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// A result of kaged.todo is shown as its checklist, cut to a dozen lines, with texts of agents made harmless.
+// A result of kaged.todo is printed as its checklist, cut to a dozen lines, with control characters in texts of agents
+// removed.
 func TestPrinterShowsChecklists(t *testing.T) {
 	t.Parallel()
 	result := func(markdown string, statuses ...string) string {

@@ -16,15 +16,15 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// maxPrompt is the longest prompt in bytes, standard input included.
+// maxPrompt is the maximum size of a prompt in bytes, with standard input.
 const maxPrompt = 1 << 20
 
-// firstInput is how long a pipe may stay silent before the prompt goes without it: scripts often start commands with a
-// pipe that is never written and never closed.
+// firstInput is the time to wait for the first byte of a pipe, before the prompt is sent without it: scripts often
+// start commands with a pipe that is never written and never closed.
 const firstInput = 3 * time.Second
 
-// prompt joins the arguments and standard input. An argument - stands for all of standard input; without one it is
-// added below the arguments if it is a pipe or a file.
+// prompt joins the arguments and standard input. An argument - is replaced by standard input. Without such an argument,
+// standard input is added below the arguments if it is a pipe or a file.
 func prompt(a kit.App, cmd *cobra.Command, args []string) (string, error) {
 	var text string
 	switch dash := slices.Index(args, "-"); {
@@ -53,7 +53,7 @@ func prompt(a kit.App, cmd *cobra.Command, args []string) (string, error) {
 	return text, nil
 }
 
-// below puts a text below another, with an empty line between them.
+// below joins two texts with an empty line between them.
 func below(first, second string) string {
 	if strings.TrimSpace(first) == "" || strings.TrimSpace(second) == "" {
 		return first + second
@@ -61,7 +61,7 @@ func below(first, second string) string {
 	return strings.TrimRight(first, "\n") + "\n\n" + second
 }
 
-// piped is the text that is piped into the command; it may be "".
+// piped returns the text that is piped into the command; it may be "".
 func piped(a kit.App) (string, error) {
 	switch kind, file := inputOf(a); kind {
 	case inputFile:
@@ -98,9 +98,9 @@ func inputOf(a kit.App) (input, *os.File) {
 	return inputNone, nil
 }
 
-// awaited reads a pipe to its end, unless its first byte is too long in coming.
+// awaited reads a pipe to its end, unless its first byte takes too long.
 //
-// Goroutines: the reader, which ends with the pipe or with the process: a read of a pipe cannot be taken back.
+// Goroutines: the reader, which ends with the pipe or with the process, because a read of a pipe cannot be cancelled.
 func awaited(a kit.App, pipe io.Reader) (string, error) {
 	type first struct {
 		data []byte

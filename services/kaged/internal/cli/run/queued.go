@@ -23,11 +23,11 @@ type posted struct {
 	Limit        int
 }
 
-// slots are the pauses between the questions for a slot.
+// slots are the pauses between the requests for a slot.
 var slots = retry.Pauses{First: 250 * time.Millisecond, Last: 2 * time.Second}
 
-// awaitSlot says that the run waits for a slot, and resumes it in the background as soon as there is one, until stop
-// is called, which waits for its goroutine. A session that is no longer queued needs no slot.
+// awaitSlot prints that the run waits for a slot, and resumes the run in the background when there is one, until stop
+// is called, which waits for the goroutine. A session that is no longer queued needs no slot.
 func (p posted) awaitSlot(ctx context.Context, a kit.App, c *client.Client, session string) (stop func()) {
 	where := "of the project"
 	if p.Reason == "per_operator" {
@@ -49,7 +49,7 @@ func (p posted) awaitSlot(ctx context.Context, a kit.App, c *client.Client, sess
 			case errors.Is(err, fault.Unavailable), reason == "per_project", reason == "per_operator":
 				// another try
 			default:
-				return // its frames tell what became of it
+				return // its frames show the result
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-// Package run is `kaged run`: a prompt to an agent, and its work on the terminal.
+// Package run is `kaged run`: it sends a prompt to an agent and shows the agent's work on the terminal.
 package run
 
 import (
@@ -21,7 +21,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/up"
 )
 
-// warnNotInForce says of the project of a session that is continued which keys have no effect.
+// warnNotInForce prints the keys without effect in the project of a session that is continued.
 func warnNotInForce(ctx context.Context, a kit.App, c *client.Client, session string) {
 	var of struct {
 		ProjectID string `json:"project_id"`
@@ -31,7 +31,7 @@ func warnNotInForce(ctx context.Context, a kit.App, c *client.Client, session st
 	}
 	if c.Do(ctx, http.MethodGet, "/api/v1/sessions/"+session, nil, &of) != nil ||
 		c.Do(ctx, http.MethodGet, "/api/v1/projects/"+of.ProjectID, nil, &project) != nil {
-		return // the run itself says what is wrong
+		return // the run itself reports the error
 	}
 	for _, d := range project.Diagnostics {
 		if d.Code == "not_in_force" {
@@ -40,7 +40,7 @@ func warnNotInForce(ctx context.Context, a kit.App, c *client.Client, session st
 	}
 }
 
-// bind makes a session work on an issue, unless that is 0.
+// bind binds a session to an issue, unless the number is 0.
 func bind(ctx context.Context, c *client.Client, session string, issue int64) error {
 	if issue == 0 {
 		return nil
@@ -136,7 +136,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// check refuses flags that no daemon would take.
+// check refuses flags that every daemon would refuse.
 func (f runFlags) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("max-steps") && (f.maxSteps < 1 || f.maxSteps > config.MaxSteps) {
 		return kit.Misused(cmd, "--max-steps is %d and must be from 1 to %d", f.maxSteps, config.MaxSteps)
@@ -190,7 +190,7 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 	if err := sayAgents(ctx, a, c, f, session); err != nil {
 		return err
 	}
-	// A session that is continued has frames of its past, which this run does not repeat.
+	// A continued session has frames of earlier runs, which this run does not repeat.
 	seen := map[string]int64{}
 	if f.Session == "" {
 		seen = map[string]int64{"output": 0, "events": 0}
@@ -317,10 +317,10 @@ func newSession(ctx context.Context, a kit.App, c *client.Client, dir string, is
 	return created.ID, err
 }
 
-// cancelTimeout bounds how long a cancelled run may take to end.
+// cancelTimeout is the time limit for a cancelled run to end.
 const cancelTimeout = 15 * time.Second
 
-// follow shows the session's frames until the run has ended, and cancels the run when ctx ends. Asked to hurry, it
+// follow shows the session's frames until the run has ended, and cancels the run when ctx ends. If Hurry is closed, it
 // does not wait for the end.
 func follow(
 	ctx context.Context, a kit.App, c *client.Client, socket *client.Socket, session, run string, yes bool, show *printer,

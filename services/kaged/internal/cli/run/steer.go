@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// steer shows the state of a message for the run at work.
+// steer prints the state of a message for the active run.
 func (p *printer) steer(f client.Frame) {
 	var m struct{ State, Content string }
 	if json.Unmarshal(f.Payload, &m) != nil {

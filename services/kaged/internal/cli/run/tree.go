@@ -11,14 +11,14 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// child is an agent below the root that is at work.
+// child is a working agent below the root.
 type child struct {
 	name string
 	// depth is 1 for a child of the root.
 	depth int
 }
 
-// maxIndent is how deep lines are indented: the tree may be deeper than a terminal is wide.
+// maxIndent is the maximum indentation of lines: the tree may be deeper than a terminal is wide.
 const maxIndent = 8
 
 // subagent is the content of frames of agents below the root.
@@ -40,8 +40,8 @@ type subagent struct {
 	FilesChanged []string `json:"files_changed"`
 }
 
-// below shows the actions of agents below the root, a line each for their beginnings, their ends and their tools,
-// indented as they stand in the tree. Their texts go to their callers, and stand in the result of the call.
+// below prints the actions of agents below the root, one line each for their starts, their ends and their tools,
+// indented by their depth in the tree. Their texts go to their callers, in the result of the call.
 func (p *printer) below(f client.Frame, run string) {
 	var m subagent
 	if json.Unmarshal(f.Payload, &m) != nil {
@@ -55,7 +55,7 @@ func (p *printer) below(f client.Frame, run string) {
 		return
 	}
 	if _, ok := p.children[m.InvocationID]; !ok {
-		return // of another run
+		return // it belongs to another run
 	}
 	switch f.Type {
 	case frametype.SubagentToolCall.Name:
@@ -74,7 +74,7 @@ func (p *printer) below(f client.Frame, run string) {
 	}
 }
 
-// end is how an agent ended: outcome, work and cost.
+// end returns the end of an agent in words: outcome, work and cost.
 func (m subagent) end() string {
 	line := kit.Brief(m.Outcome, 20)
 	if m.Error != nil {
@@ -93,14 +93,14 @@ func (m subagent) end() string {
 	return line + " (" + strings.Join(parts, ", ") + ")"
 }
 
-// childStep writes a line of progress of an agent that is at work below the root.
+// childStep writes a line of progress of a working agent below the root.
 func (p *printer) childStep(invocation, format string, args ...any) {
 	c := p.children[invocation]
 	p.step(strings.Repeat("  ", min(c.depth, maxIndent))+"%s: "+format, append([]any{c.name}, args...)...)
 }
 
-// stepOf writes a line of progress of an agent: of the root without an invocation, and with its path of one that is
-// not at work as far as is shown, because events and output come in no order between them.
+// stepOf writes a line of progress of an agent: of the root if invocation is empty. An agent without a known start is
+// named by its path, because the order of events and output is not defined.
 func (p *printer) stepOf(invocation, path, format string, args ...any) {
 	switch _, ok := p.children[invocation]; {
 	case ok:

@@ -13,8 +13,9 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// Watch shows a session from now on, run after run, until it ends or ctx does; the session goes on without it. After a
-// lost connection it resumes at the next frame. On a terminal it asks about calls that need approval.
+// Watch shows a session from the present on, run after run, until the session or ctx ends; the end of ctx does not
+// affect the session. After a lost connection it resumes at the next frame. On a terminal it asks for approval of
+// calls.
 func Watch(ctx context.Context, a kit.App, c *client.Client, session string, takeover, asJSON bool) error {
 	lost := false
 	stream, err := c.Follow(ctx, session, client.FollowOptions{Takeover: takeover, State: func(s client.State) {
@@ -66,11 +67,11 @@ func Watch(ctx context.Context, a kit.App, c *client.Client, session string, tak
 	return nil
 }
 
-// watched is a session that is shown.
+// watched is a session that is being shown.
 type watched struct {
 	show     *printer
 	operator *attendant // nil without a terminal
-	run      string     // the run at work, or the last one
+	run      string     // the active run, or the last one
 }
 
 func (w *watched) frame(f client.Frame) {

@@ -92,7 +92,7 @@ func keyOf(name string) (key byte, ok bool) {
 	return 0, false
 }
 
-// keyName is a control key for a person.
+// keyName returns the name of a control key.
 func keyName(key byte) string {
 	switch {
 	case key == 0:

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// ledgerItem is an entry of a ledger, as the API shows it.
+// ledgerItem is an entry of a ledger in the API's form.
 type ledgerItem struct {
 	Seq       int64  `json:"seq"`
 	At        int64  `json:"at"`
@@ -101,7 +101,7 @@ func writeLedger(w io.Writer, items []ledgerItem) error {
 	return tab.Flush()
 }
 
-// what returns the words of an entry.
+// what returns the text of an entry.
 func (i ledgerItem) what() string {
 	switch {
 	case i.Kind == "command" && i.ExitCode != nil:
@@ -169,7 +169,7 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// compact orders a compaction and, unless it is a dry run, waits for its end.
+// compact requests a compaction and, unless it is a dry run, waits for its end.
 func compact(ctx context.Context, a kit.App, c *client.Client, session string, order map[string]any,
 	asJSON bool,
 ) error {
@@ -194,7 +194,7 @@ func compact(ctx context.Context, a kit.App, c *client.Client, session string, o
 	return answer.follow(ctx, a, c, session, asJSON)
 }
 
-// write shows a proposal.
+// write prints a proposal.
 func (n compactAnswer) write(w io.Writer) error {
 	p := n.Proposed
 	if p == nil || len(p.Messages) == 0 {
@@ -214,10 +214,10 @@ func (n compactAnswer) write(w io.Writer) error {
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// poll is the pause between two looks at a compaction at work.
+// poll is the pause between two requests about a running compaction.
 const poll = 200 * time.Millisecond
 
-// follow waits until a compaction is over. Another client may hold the session's socket, so it looks at the records.
+// follow waits until a compaction is over. It reads the records, because another client may use the session's socket.
 func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, session string, asJSON bool) error {
 	path := "/api/v1/sessions/" + url.PathEscape(session) + "/compactions/" + url.PathEscape(n.CompactionID)
 	for {
@@ -246,7 +246,7 @@ func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, 
 	}
 }
 
-// finished shows the effect of a compaction.
+// finished prints the effect of a compaction.
 func (n compactAnswer) finished(w io.Writer, raw map[string]any) error {
 	before, _ := raw["threshold_estimate"].(float64)
 	after, _ := raw["after_estimate"].(float64)
@@ -259,7 +259,7 @@ func (n compactAnswer) finished(w io.Writer, raw map[string]any) error {
 	return err
 }
 
-// ended returns the reason of a compaction that ended without effect.
+// ended returns the reason why a compaction ended without effect.
 func (n compactAnswer) ended(ctx context.Context, c *client.Client, session string) (reason string, over bool,
 	err error,
 ) {

@@ -54,13 +54,13 @@ func sessionExport(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// exporter writes a session and then its messages. Both are JSON as the API shows them.
+// exporter writes a session and then its messages. Both are JSON in the API's form.
 type exporter interface {
 	session(raw json.RawMessage) error
 	message(raw json.RawMessage) error
 }
 
-// export reads a session, a page of messages at a time.
+// export reads a session, and its messages page by page.
 func export(ctx context.Context, c *client.Client, id string, w exporter) error {
 	path := "/api/v1/sessions/" + url.PathEscape(id)
 	var raw json.RawMessage
@@ -104,7 +104,7 @@ func (j jsonWriter) line(key string, raw json.RawMessage) error {
 	return enc.Encode(map[string]json.RawMessage{key: raw})
 }
 
-// markdownWriter writes a document. Tools' inputs and outputs stand in fences that they cannot close.
+// markdownWriter writes a document. Inputs and outputs of tools are in fences that their text cannot close.
 type markdownWriter struct{ w io.Writer }
 
 func (m *markdownWriter) session(raw json.RawMessage) error {
@@ -135,7 +135,7 @@ func (m *markdownWriter) session(raw json.RawMessage) error {
 	return err
 }
 
-// messageView is a message as the API shows it.
+// messageView is a message in the API's form.
 type messageView struct {
 	Role         string
 	Content      string
@@ -217,7 +217,7 @@ func (p *partView) write(b *strings.Builder) {
 	}
 }
 
-// fence writes text as a block of code between more backticks than it holds in a row.
+// fence writes text as a block of code. The fence has more backticks than any run of backticks in the text.
 func fence(b *strings.Builder, language, text string) {
 	ticks := "```"
 	for strings.Contains(text, ticks) {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A session becomes a document: calls and results stand in fences that their text cannot close.
+// A session is written as a document: calls and results are in fences that their text cannot close.
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -26,7 +26,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// sessionView is a session in a list, as the API shows it.
+// sessionView is a session in a list in the API's form.
 type sessionView struct {
 	ID           string  `json:"id"`
 	ProjectID    string  `json:"project_id"`
@@ -35,7 +35,7 @@ type sessionView struct {
 	CreatedAt    int64   `json:"created_at"`
 	UpdatedAt    int64   `json:"updated_at"`
 	MessageCount int     `json:"message_count"`
-	// Matched is the message with the words of a search, null where the name has them.
+	// Matched is the message with the words of a search, null if the session's name has them.
 	Matched *string `json:"matched_message_id,omitempty"`
 }
 
@@ -82,11 +82,11 @@ func sessionList(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// maxSessions is the longest page of the API.
+// maxSessions is the maximum length of a page in the API.
 const maxSessions = 200
 
-// listSessions returns the newest sessions, of one project if project is not empty, with the words of search if that is
-// not empty.
+// listSessions returns the newest sessions: of one project if project is not empty, with the words of search if search
+// is not empty.
 func listSessions(ctx context.Context, c *client.Client, project, search string, limit int) ([]sessionView, error) {
 	query := url.Values{"limit": {strconv.Itoa(limit)}}
 	if project != "" {
@@ -118,7 +118,7 @@ func writeSessions(w io.Writer, list []sessionView, now time.Time) error {
 	return tab.Flush()
 }
 
-// sessionDetails is a session in full, as the API shows it.
+// sessionDetails is a complete session in the API's form.
 type sessionDetails struct {
 	sessionView
 	EndedAt       *int64  `json:"ended_at"`
@@ -130,7 +130,7 @@ type sessionDetails struct {
 		TokensOut int64    `json:"tokens_out"`
 		CostUSD   *float64 `json:"cost_usd"`
 	} `json:"totals"`
-	// Window is how full the root agent's window is, nil for unknown.
+	// Window is the use of the root agent's context window, nil if unknown.
 	Window *kit.Window `json:"-"`
 }
 
@@ -203,7 +203,7 @@ func writeDetails(w io.Writer, s sessionDetails) error {
 	return tab.Flush()
 }
 
-// CancelCommand is `kaged cancel` and `kaged session cancel`.
+// CancelCommand returns `kaged cancel` or `kaged session cancel`.
 func CancelCommand(a kit.App, p *kit.Places) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{

@@ -67,7 +67,7 @@ func sessionSteer(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// sentence is the fate of the message in words.
+// sentence returns the delivery of the message in words.
 func (m posted) sentence() string {
 	switch {
 	case m.Steered:

@@ -18,7 +18,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
-// findProcess returns the background process with this PID or id, of one session if that is not empty.
+// findProcess returns the background process with this PID or id, only of one session if session is not empty.
 func findProcess(ctx context.Context, c *client.Client, session, which string) (*commonv1.RunningProcess, error) {
 	now, err := c.ListProcesses(ctx, &apiv1.ListProcessesRequest{})
 	if err != nil {
@@ -48,8 +48,8 @@ type window struct {
 	process *client.Terminal
 }
 
-// showProcess joins this terminal to a process until that ends or the escape key is pressed, and leaves the terminal
-// as it was.
+// showProcess connects this terminal to a process until the process ends or the escape key is pressed, and then
+// restores the terminal.
 func showProcess(ctx context.Context, a kit.App, c *client.Client, p *commonv1.RunningProcess, escape byte) error {
 	t, err := c.Terminal(ctx, p.GetSessionId(), p.GetId(), 0)
 	if err != nil {
@@ -72,7 +72,7 @@ func showProcess(ctx context.Context, a kit.App, c *client.Client, p *commonv1.R
 	return err
 }
 
-// endOf says how a process ended.
+// endOf returns the end of a process in words.
 func endOf(e *apiv1.PtyEnded) string {
 	switch {
 	case e.GetReason() == "lost":
@@ -85,12 +85,13 @@ func endOf(e *apiv1.PtyEnded) string {
 	return fmt.Sprintf("exited with %d", e.GetExitCode())
 }
 
-// leaveModes ends modes of programs: the other screen, reports of the mouse and of pastes, keys of applications, a
+// leaveModes resets modes that programs set: the alternate screen, mouse reports, bracketed paste, application keys, a
 // hidden cursor, colours.
 const leaveModes = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>" +
 	"\x1b[?7h\x1b[?25h\x1b[0m\r\n"
 
-// show passes output, keys and sizes until the end of the process, which is returned, or the escape key.
+// show passes on output, keys and sizes until the process ends or the escape key is pressed. It returns the end of the
+// process.
 //
 // Goroutines: one that reads keys; it ends with the first key after the process, or with the input.
 func (w *window) show(ctx context.Context) (*apiv1.PtyEnded, error) {
@@ -100,8 +101,8 @@ func (w *window) show(ctx context.Context) (*apiv1.PtyEnded, error) {
 	}
 	defer func() {
 		_, _ = io.WriteString(w.out, leaveModes)
-		kit.DiscardInput(w.in)                  // answers of the terminal to the program are no commands
-		_ = term.Restore(int(w.in.Fd()), state) // it is the terminal it was
+		kit.DiscardInput(w.in)                  // answers of the terminal to the program must not be read as commands
+		_ = term.Restore(int(w.in.Fd()), state) // the terminal may be gone
 	}()
 	stop := w.follow()
 	defer stop()
@@ -138,7 +139,7 @@ func (w *window) show(ctx context.Context) (*apiv1.PtyEnded, error) {
 	}
 }
 
-// event shows an event of the process's terminal.
+// event handles an event of the process's terminal.
 func (w *window) event(e client.TerminalEvent) error {
 	var err error
 	switch {
@@ -155,12 +156,13 @@ func (w *window) event(e client.TerminalEvent) error {
 	return err
 }
 
-// note writes a sentence of kaged's own between the output.
+// note writes a sentence of kaged between the output.
 func (w *window) note(format string, args ...any) {
 	fmt.Fprintf(w.out, "\r\nkaged: %s\r\n", termtext.Line(fmt.Sprintf(format, args...)))
 }
 
-// follow sets the size of the process's terminal to that of this one, now and when it changes, until stop.
+// follow sets the size of the process's terminal to the size of this one, at once and at each change, until stop is
+// called.
 func (w *window) follow() (stop func()) {
 	type size struct{ cols, rows int }
 	read := func() (s size) {
@@ -171,7 +173,7 @@ func (w *window) follow() (stop func()) {
 	}
 	resize := func(s size) {
 		if s.cols > 0 && s.rows > 0 {
-			_ = w.process.Resize(s.cols, s.rows) // a lost connection is told by the events
+			_ = w.process.Resize(s.cols, s.rows) // the events report a lost connection
 		}
 	}
 	resize(read())
@@ -196,7 +198,7 @@ func (w *window) follow() (stop func()) {
 	}
 }
 
-// keys passes keys until the escape key or the end of input.
+// keys passes on keys until the escape key or the end of input.
 func (w *window) keys() {
 	buf := make([]byte, 4<<10)
 	for {

@@ -99,7 +99,7 @@ func makeProject(ctx context.Context, a kit.App, p *kit.Places, dir string, f in
 	switch {
 	case !binding.Usable:
 		next = "Then:"
-	case kept: // with the id it has
+	case kept: // its id is kept
 		next = "The project is ready to be used:"
 	}
 	run := "kaged run "
@@ -110,7 +110,7 @@ func makeProject(ctx context.Context, a kit.App, p *kit.Places, dir string, f in
 	return nil
 }
 
-// cageFor decides how the agent of a new project is held.
+// cageFor determines the cage of the agent of a new project.
 func cageFor(ctx context.Context, a kit.App, p *kit.Places, dir, choice string) scaffold.Cage {
 	if choice == "none" {
 		return scaffold.Cage{

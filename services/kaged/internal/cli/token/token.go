@@ -24,10 +24,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// path is where tokens are.
+// path is the API path of tokens.
 const path = "/api/v1/tokens"
 
-// view is a token as the API shows it.
+// view is a token in the API's form.
 type view struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`

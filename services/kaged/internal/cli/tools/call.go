@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
-// maxInput is the longest JSON of one call in bytes.
+// maxInput is the maximum size of the JSON of one call in bytes.
 const maxInput = 64 << 20
 
 func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
@@ -88,13 +88,13 @@ func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// toolCall is one call as it was asked for; wrong says why it cannot be made.
+// toolCall is one requested call. wrong is the reason why it is invalid.
 type toolCall struct {
 	tool, input string
 	wrong       error
 }
 
-// calls returns a function that yields the calls of the arguments, io.EOF at their end.
+// calls returns a function that yields the calls of the arguments, and io.EOF at their end.
 func calls(a kit.App, list []string) (func() (toolCall, error), error) {
 	switch {
 	case list[0] == "-" && len(list) > 1:
@@ -126,7 +126,7 @@ func calls(a kit.App, list []string) (func() (toolCall, error), error) {
 	}, nil
 }
 
-// callLines yields the calls of standard input, one a line. Blank lines are passed over.
+// callLines yields the calls of standard input, one per line. It skips blank lines.
 func callLines(a kit.App) func() (toolCall, error) {
 	lines := bufio.NewScanner(a.Stdin)
 	lines.Buffer(make([]byte, 0, 64<<10), maxInput)
@@ -169,7 +169,7 @@ func callOf(line []byte, number int) toolCall {
 	return toolCall{tool: *c.Tool, input: string(c.Params)}
 }
 
-// caller makes the calls of one command.
+// caller runs the calls of one command.
 type caller struct {
 	app    kit.App
 	bench  *workbench.Bench
@@ -179,7 +179,7 @@ type caller struct {
 	progress io.Writer
 }
 
-// run makes all calls, one after the other, and fails if one failed.
+// run runs all calls, one after the other, and fails if one failed.
 func (c caller) run(ctx context.Context, agent string, strict bool, next func() (toolCall, error)) error {
 	as, err := c.identity(ctx, agent)
 	if err != nil {
@@ -215,14 +215,14 @@ func (c caller) run(ctx context.Context, agent string, strict bool, next func() 
 	return nil
 }
 
-// programTools are the tools that run programs by the name that the project file gives them.
+// programTools are the tools that run programs named in the project file.
 var programTools = []string{"code.lsp", "debug"}
 
 const leftOutText = "the language servers, debug adapters and launch.json of the project are left out, as they run " +
 	"programs of its choice; --yes uses them"
 
-// leaveOut takes the programs that a project file names away from a caller, and reports whether there were some. A
-// daemon asks the operator to approve them; here --yes is the approval.
+// leaveOut removes the programs of the project file from a caller, and reports whether there were any. A daemon asks
+// the operator to approve them; here --yes is the approval.
 func (c caller) leaveOut(as *workbench.Caller) bool {
 	if c.yes || len(as.LanguageServers)+len(as.Debugging.Adapters)+len(as.Debugging.Configurations) == 0 {
 		return false
@@ -244,7 +244,7 @@ func (c caller) identity(ctx context.Context, agent string) (workbench.Caller, e
 	return as, nil
 }
 
-// call makes one call and returns its output. Its record is written before its result is.
+// call runs one call and returns its output. It writes the record before the result.
 func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (content string, ok bool, err error) {
 	if call.wrong != nil {
 		return fault.From(call.wrong).ToolError(), false, nil
@@ -266,7 +266,7 @@ func (c caller) call(ctx context.Context, as workbench.Caller, call toolCall) (c
 	return "", false, infrastructure(err)
 }
 
-// warnFound reports files that calls left in the writable folders of their cages.
+// warnFound prints the files that calls left in the writable folders of their cages.
 func warnFound(a kit.App, records []*commonv1.AuditRecord) {
 	for _, r := range records {
 		if r.GetEventType() != "cage.found" {

@@ -49,7 +49,7 @@ func toolsList(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// writeListing writes the tools as a table for people: one line a tool, whether it is on, and why or why not.
+// writeListing writes the tools as a table for people: one line per tool, with its state and the reason.
 func writeListing(w io.Writer, l workbench.Listing) error {
 	whose := fmt.Sprintf("%s of %s", l.Agent, l.Project)
 	if l.Project == "" {

@@ -47,7 +47,7 @@ func WriteReference(w io.Writer, l workbench.Listing) {
 	}
 }
 
-// writeFlat writes the twenty flat names and which tool answers to each.
+// writeFlat writes the twenty flat names and their tools.
 func writeFlat(w io.Writer, l workbench.Listing) {
 	fmt.Fprint(
 		w,
@@ -73,7 +73,7 @@ func writeFlat(w io.Writer, l workbench.Listing) {
 	}
 }
 
-// anchor is the fragment of a heading that holds a tool's name.
+// anchor returns the fragment of the heading of a tool.
 func anchor(name string) string { return strings.ReplaceAll(name, ".", "") }
 
 func codes(names []string) string {
@@ -122,7 +122,7 @@ func writeAlias(w io.Writer, t workbench.Tool, a workbench.Alias) {
 	writeFields(w, "parameter", a.Parameters)
 }
 
-// quoted is a text for models as a quotation.
+// quoted returns a text for models as a quotation.
 func quoted(text string) string {
 	return strings.ReplaceAll("> "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n> "), "> \n", ">\n")
 }
@@ -162,7 +162,7 @@ func amount(l workbench.Limit) string {
 	return fmt.Sprint(l.Value)
 }
 
-// writeFields writes the fields of an object's schema as a table, those of objects inside it by their path.
+// writeFields writes the fields of an object's schema as a table, with the paths of the fields of nested objects.
 func writeFields(w io.Writer, what string, schema map[string]any) {
 	rows := fieldRows("", schema)
 	if len(rows) == 0 {

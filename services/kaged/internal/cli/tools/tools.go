@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/kaged/internal/workbench"
 )
 
-// Flags are the flags the tools commands share.
+// Flags are the common flags of the tools commands.
 type Flags struct{ Project, agent string }
 
 func (f *Flags) add(cmd *cobra.Command, agent string) {
@@ -42,7 +42,7 @@ func Bench(a kit.App, p *kit.Places, f Flags, dataDir ownpath.Path) (*workbench.
 	})
 }
 
-// infrastructure makes an error end the command with the code of failures outside of tools.
+// infrastructure gives an error the exit code of failures outside tools.
 func infrastructure(err error) error {
 	if err == nil || kit.CodeOf(err) == kit.ExitCancelled {
 		return err
@@ -50,7 +50,7 @@ func infrastructure(err error) error {
 	return kit.Exit(kit.ExitInfrastructure, fmt.Errorf("the call was not completed: %s", kit.Sentence(err)))
 }
 
-// notStarted is the error of a command that made no call; a wrong request keeps its code.
+// notStarted returns the error of a command that ran no call. An invalid request keeps its code.
 func notStarted(err error) error {
 	if kit.CodeOf(err) == kit.ExitUsage {
 		return err

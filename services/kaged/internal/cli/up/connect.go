@@ -20,8 +20,8 @@ import (
 // the data directory.
 type Target struct{ Project, Session, URL string }
 
-// Connect returns a signed-in client and a function that ends its connection, with the daemon if one was started for
-// it.
+// Connect returns a signed-in client and a function that closes its connection and stops the daemon if one was started
+// for it.
 func Connect(ctx context.Context, a kit.App, p *kit.Places, f Target) (*client.Client, func() error, error) {
 	if f.URL != "" {
 		c := client.New(f.URL).WithToken(a.Getenv(kit.TokenVariable))
@@ -39,10 +39,10 @@ func Connect(ctx context.Context, a kit.App, p *kit.Places, f Target) (*client.C
 	done := func() error { release(); return nil }
 	running, err := a.Gateway(ctx, p, signIn)
 	if running {
-		a.WarnRawKeys(p.Config.String()) // a daemon of our own says so itself
+		a.WarnRawKeys(p.Config.String()) // a private daemon warns itself
 	}
 	for err == nil && !running {
-		// A daemon would refuse it as well, once it had started.
+		// A daemon would refuse the folder too, but only after its start.
 		if err = projectHere(f); err != nil {
 			break
 		}
@@ -63,7 +63,7 @@ func Connect(ctx context.Context, a kit.App, p *kit.Places, f Target) (*client.C
 	return c, func() error { c.Close(); return done() }, nil
 }
 
-// projectHere fails where the folder is no project.
+// projectHere fails if the folder is no project.
 func projectHere(f Target) error {
 	if f.Session != "" {
 		return nil

@@ -20,8 +20,8 @@ import (
 	"kaged.dev/services/kaged/internal/daemon"
 )
 
-// upFlags are the flags of kaged up; each has a twin KAGED_ variable, and the file may set the values that both leave
-// out.
+// upFlags are the flags of kaged up. Each has a KAGED_ variable with the same meaning, and the file may set the values
+// that flag and variable leave unset.
 type upFlags struct {
 	listen, uiURL, databaseURL, natsURL string
 	rateLimits                          string
@@ -50,7 +50,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 				return kit.Misused(cmd, "--rate-limits is %q and must be on or off", f.rateLimits)
 			}
 			warnAbsent(a, cmd, p.Config.String())
-			var looking sync.WaitGroup // beside the start, which it need not hold up
+			var looking sync.WaitGroup // in parallel with the start, so as not to delay it
 			defer looking.Wait()
 			if f.noSandbox {
 				fmt.Fprintln(
@@ -99,7 +99,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	return cmd
 }
 
-// warnAbsent reports a named configuration that is missing: it counts as an empty one, and the name may be mistyped.
+// warnAbsent warns about a missing configuration that was named by a flag or variable: it counts as empty, and the name
+// may be mistyped.
 func warnAbsent(a kit.App, cmd *cobra.Command, path string) {
 	named := cmd.Flags().Changed("config") || a.Getenv("KAGED_CONFIG") != ""
 	if _, err := os.Stat(path); named && errors.Is(err, fs.ErrNotExist) {
@@ -117,17 +118,17 @@ func daemonOptions(a kit.App, p *kit.Places, f upFlags) daemon.Options {
 	}
 }
 
-// startTimeout bounds how long a command waits for a daemon of its own; making a new data directory takes seconds.
+// startTimeout is the time limit for the start of a private daemon; the creation of a data directory takes seconds.
 const startTimeout = time.Minute
 
-// startPrivate runs a daemon on a free port in this process for the time of a command, until stop.
+// startPrivate runs a daemon on a free port in this process for the duration of a command, until stop.
 func startPrivate(ctx context.Context, a kit.App, p *kit.Places) (stop func() error, err error) {
 	opts := daemonOptions(a, p, upFlags{
 		listen: "127.0.0.1:0", databaseURL: a.Getenv("KAGED_DATABASE_URL"), natsURL: a.Getenv("KAGED_NATS_URL"),
 		noSandbox: config.True(a.Getenv("KAGED_NO_SANDBOX")), rateLimits: a.Getenv("KAGED_RATE_LIMITS"),
 	})
 	opts.Quiet = true
-	// The daemon outlives the command's cancellation: the run is cancelled through it first.
+	// The daemon must outlive the cancellation of the command, because the run is cancelled through it first.
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() { done <- daemon.Run(runCtx, opts, func(daemon.Ready) { close(ready) }) }()
@@ -152,8 +153,8 @@ func startPrivate(ctx context.Context, a kit.App, p *kit.Places) (stop func() er
 	return nil, fmt.Errorf("kaged did not start within %s; its log is in %s", startTimeout, p.DataDir)
 }
 
-// stopPrivate stops a daemon of [App.startPrivate] when no other command uses it any more. A Ctrl-C during the wait, a
-// second one if the first has ended the run already, ends the wait.
+// stopPrivate stops a daemon of [startPrivate] when no other command uses it. A Ctrl-C during the wait ends the wait;
+// if the first Ctrl-C has already ended the run, the second one does.
 func stopPrivate(ctx context.Context, a kit.App, p *kit.Places, stop func() error) error {
 	patience, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
