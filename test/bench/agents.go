@@ -21,7 +21,7 @@ import (
 // belowPrompt is the system prompt of the agents below the root.
 const belowPrompt = "You are measured below."
 
-// How many agents and runs are measured. All children of a tree fit into one turn.
+// The numbers of measured agents and runs. All children of a tree are called in one turn.
 const (
 	delegationRuns, delegationsEach = 4, 50
 	treeAgents, treeLive            = 50, 10
@@ -77,7 +77,7 @@ func measureAgents(ctx context.Context, w *world) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Memory is measured in a daemon of its own, whose earlier work leaves no garbage.
+	// Memory is measured in a separate daemon, which has no garbage from earlier work.
 	for _, measures := range [][]measure{{w.delegations, w.tree, w.crowd}, {w.liveMemory}} {
 		got, err := w.with(ctx, func(d *daemon) (figures []Figure, err error) {
 			if err := d.load(ctx, project); err != nil {
@@ -101,12 +101,12 @@ func measureAgents(ctx context.Context, w *world) ([]Figure, error) {
 	return figures, nil
 }
 
-// budgetPackage holds the benchmark of the check that each model call passes.
+// budgetPackage has the benchmark of the check before each model call.
 const budgetPackage = "kaged.dev/services/harness/internal/core/budget"
 
 var perCheck = regexp.MustCompile(`(?m)^BenchmarkCheck\S*\s+\d+\s+([0-9.]+) ns/op`)
 
-// budgetCheck: the cost of asking the budgets of sixteen agents above each other.
+// budgetCheck measures the cost of checking the budgets of sixteen levels of agents.
 func budgetCheck(ctx context.Context) ([]Figure, error) {
 	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCheck$", budgetPackage)
 	out, err := test.CombinedOutput()
@@ -126,11 +126,11 @@ func budgetCheck(ctx context.Context) ([]Figure, error) {
 	}}, nil
 }
 
-// oneRound is a child that reads a file and answers: two model calls and a plain tool round.
+// oneRound is the plan of a child that reads a file and answers: two model calls and a plain tool round.
 var oneRound = &plan{tool: "file.read", input: `{"path":"small.txt"}`, rounds: 1}
 
-// delegations: from the last byte of the answer that calls a child to the parent's next request, without two bare calls
-// of the model and a plain tool round.
+// delegations measures the time from the last byte of the answer that calls a child to the parent's next request, less
+// two bare calls of the model and a plain tool round.
 func (w *world) delegations(ctx context.Context, d *daemon) ([]Figure, error) {
 	plain, err := w.rounds(ctx, d, "file.read", `{"path":"small.txt","limit":ROUND}`)
 	if err != nil {
@@ -163,7 +163,7 @@ func (w *world) delegations(ctx context.Context, d *daemon) ([]Figure, error) {
 			if len(arrived) != 3*delegationsEach+1 {
 				return figures, fmt.Errorf("%d requests for %d calls of %s", len(arrived), delegationsEach, child.name)
 			}
-			for i := 0; i < 3*delegationsEach && run > 0; i += 3 { // the first run warms caches
+			for i := 0; i < 3*delegationsEach && run > 0; i += 3 { // the first run fills caches
 				over = append(over, arrived[i+3].Sub(ended[i])-ground)
 				first = append(first, arrived[i+1].Sub(ended[i]))
 			}
@@ -181,7 +181,7 @@ func (w *world) delegations(ctx context.Context, d *daemon) ([]Figure, error) {
 	return figures, nil
 }
 
-// bareCalls times calls of the model by hand.
+// bareCalls measures calls of the model without kaged.
 func (w *world) bareCalls(ctx context.Context) ([]time.Duration, error) {
 	w.model.set(plan{})
 	var took []time.Duration
@@ -205,8 +205,8 @@ func (w *world) bareCalls(ctx context.Context) ([]time.Duration, error) {
 	return took, nil
 }
 
-// tree: the wall time of a tree of many agents of some rounds each, of which a few live at once, beside its critical
-// path.
+// tree measures the time of a tree of many agents with several rounds each, of which a few work at once, and compares
+// it with the tree's critical path.
 func (w *world) tree(ctx context.Context, d *daemon) ([]Figure, error) {
 	below := &plan{tool: "file.read", input: `{"path":"small.txt","limit":ROUND}`, rounds: treeRounds - 1, takes: treeTurn}
 	w.model.set(plan{
@@ -233,10 +233,10 @@ func (w *world) tree(ctx context.Context, d *daemon) ([]Figure, error) {
 	}}, nil
 }
 
-// crowd: many runs with a child each at once, beside such runs one after the other.
+// crowd measures many simultaneous runs with a child each, and compares them with such runs one after the other.
 func (w *world) crowd(ctx context.Context, d *daemon) ([]Figure, error) {
 	w.model.set(plan{tool: "agent-plain", input: `{"prompt":"Look."}`, rounds: 1, below: oneRound})
-	if _, _, err := d.stream(ctx, loneRuns); err != nil { // warms up
+	if _, _, err := d.stream(ctx, loneRuns); err != nil { // fills caches
 		return nil, err
 	}
 	ids, sockets, err := d.open(ctx, loneRuns)
@@ -279,7 +279,7 @@ func (w *world) crowd(ctx context.Context, d *daemon) ([]Figure, error) {
 		return nil, err
 	}
 	alone := ms(between-before) / loneRuns
-	crowd := (ms(after-opened) - ms(opened-between)) / crowdRuns // opening the sessions apart
+	crowd := (ms(after-opened) - ms(opened-between)) / crowdRuns // without the time to open the sessions
 	return []Figure{
 		{
 			Name: "agents/crowd/cpu-per-run", Value: crowd, Unit: "ms", Floor: alone, Target: 1.2 * alone,
@@ -289,7 +289,7 @@ func (w *world) crowd(ctx context.Context, d *daemon) ([]Figure, error) {
 	}, nil
 }
 
-// liveMemory: growth of the daemon's memory per working agent.
+// liveMemory measures the growth of the daemon's memory per working agent.
 func (w *world) liveMemory(ctx context.Context, d *daemon) ([]Figure, error) {
 	hold := make(chan struct{})
 	w.model.set(plan{

@@ -9,13 +9,13 @@ import (
 	"regexp"
 )
 
-// Options are the measurements to make and the kaged to make them with.
+// Options are the measurements to make and the kaged to measure.
 type Options struct {
-	// Kaged is the binary.
+	// Kaged is the path of the binary.
 	Kaged string
-	// Run chooses the measurements by name.
+	// Run selects the measurements by name.
 	Run *regexp.Regexp
-	// Progress gets a line before each measurement, Measured its figures.
+	// Progress receives a line before each measurement, Measured its figures.
 	Progress io.Writer
 	Measured func([]Figure)
 }
@@ -52,8 +52,8 @@ var measurements = []measurement{
 	{"context", measureContext},
 }
 
-// world is shared by the measurements: a model, a folder with a project and a configuration, and a writer for
-// progress.
+// world has the common parts of the measurements: a model, a folder with a project and a configuration, and a writer
+// for progress.
 type world struct {
 	kaged, dir, project string
 	model               *model
@@ -73,7 +73,7 @@ primary:
     "shell.bash": {enabled: true}
 `
 
-// Run measures and returns the figures in the order they are listed.
+// Run makes the measurements and returns the figures in the order of the list.
 func Run(ctx context.Context, opts Options) ([]Figure, error) {
 	dir, err := os.MkdirTemp("", "kaged-bench-")
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *world) prepare() error {
 	return nil
 }
 
-// with runs a measurement against a signed-in daemon that has the project.
+// with runs a measurement against a signed-in daemon with the project.
 func (w *world) with(ctx context.Context, use func(*daemon) ([]Figure, error)) ([]Figure, error) {
 	d, err := start(ctx, w.kaged, w.dir)
 	if err != nil {

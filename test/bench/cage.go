@@ -16,19 +16,20 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// How often cages are made and commands started in them.
+// The numbers of created cages and of started commands.
 const (
 	cageRounds = 40
 	execRounds = 200
 	idleRounds = 6
 	idleCages  = 20
 	crowdCages = 100
-	// createTarget is in milliseconds, execTarget and terminalTarget over an empty call and a fork and exec.
+	// createTarget is in milliseconds. execTarget and terminalTarget are the excess over an empty call and a fork and
+	// exec.
 	createTarget, execTarget, terminalTarget = 6, 0.3, 0.4
 )
 
-// measureCages measures making cages, starting commands in them, and their network, beside fork and exec and the
-// runtimes that are installed.
+// measureCages measures the creation of cages, the start of commands in them, and their network, and compares them with
+// fork and exec and with the installed container runtimes.
 func measureCages(ctx context.Context, w *world) ([]Figure, error) {
 	own, err := w.startSupervisor(ctx, 0)
 	if err != nil {
@@ -71,7 +72,7 @@ func measureCages(ctx context.Context, w *world) ([]Figure, error) {
 	}), nil
 }
 
-// creations makes cages one after the other and returns how long each took.
+// creations creates cages one after the other and returns the time of each.
 func (s *supervisor) creations(ctx context.Context, rounds int, pause time.Duration) ([]time.Duration, error) {
 	var took []time.Duration
 	for range rounds {
@@ -90,7 +91,7 @@ func (s *supervisor) creations(ctx context.Context, rounds int, pause time.Durat
 }
 
 func (s *supervisor) measureCreate(ctx context.Context, _ *world) ([]Figure, error) {
-	if _, err := s.creations(ctx, 3, 0); err != nil { // one-time work
+	if _, err := s.creations(ctx, 3, 0); err != nil { // work that is done only once
 		return nil, err
 	}
 	busy, err := s.creations(ctx, cageRounds, 0)
@@ -169,7 +170,7 @@ func (s *supervisor) measureExec(ctx context.Context, _ *world) ([]Figure, error
 	}, c.release(ctx)
 }
 
-// measureCrowd makes many cages at once, and runs a command in each.
+// measureCrowd creates many cages at once, and runs a command in each.
 func (s *supervisor) measureCrowd(ctx context.Context, _ *world) ([]Figure, error) {
 	cages := make([]*held, crowdCages)
 	each := func(work func(i int) error) error {
@@ -240,7 +241,7 @@ func (s *supervisor) measureIdleCages(ctx context.Context, _ *world) ([]Figure, 
 	}, nil
 }
 
-// measureThroughput reads a gigabyte through the network of a cage, and without one.
+// measureThroughput reads a gigabyte over the network of a cage, and without a cage.
 func (s *supervisor) measureThroughput(ctx context.Context, w *world) ([]Figure, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -306,8 +307,8 @@ func (s *supervisor) measureThroughput(ctx context.Context, w *world) ([]Figure,
 	}}, c.release(ctx)
 }
 
-// measureRuntimes runs a command in a cage of its own beside the same by other runtimes: one of their processes
-// from start to end.
+// measureRuntimes runs a command in a new cage, and the same with other runtimes: each time one process from start to
+// end.
 func (s *supervisor) measureRuntimes(ctx context.Context, w *world) ([]Figure, error) {
 	type rival struct {
 		peer
@@ -376,7 +377,7 @@ func (s *supervisor) measureRuntimes(ctx context.Context, w *world) ([]Figure, e
 	return figures, nil
 }
 
-// exec runs a command and returns how long it took from the call to its end. It must end with 0.
+// exec runs a command, which must exit with 0, and returns the time from the call to its end.
 func (s *supervisor) exec(ctx context.Context, start *sandboxsupervisorv1.ExecStart) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -406,7 +407,7 @@ func (s *supervisor) exec(ctx context.Context, start *sandboxsupervisorv1.ExecSt
 	}
 }
 
-// policy is a small cage: a folder to write in.
+// policy returns a small cage with one writable folder.
 func (s *supervisor) policy() *commonv1.CagePolicy {
 	return &commonv1.CagePolicy{
 		Fs: []*commonv1.CageMount{{Mode: "rw", Path: "project:/work"}}, Seccomp: "default", State: "ephemeral",

@@ -15,12 +15,12 @@ import (
 const (
 	timedCalls  = 3000
 	manyCalls   = 100_000
-	warmCalls   = 20_000 // until every bounded memory is full
+	warmCalls   = 20_000 // until every limited store is full
 	callWorkers = 4
 	projectSize = 50
 )
 
-// measureCalls: the overhead of one call beyond its tool, and the memory left behind by many calls.
+// measureCalls measures the overhead of one call beyond its tool, and the memory used after many calls.
 func measureCalls(ctx context.Context, w *world) ([]Figure, error) {
 	project := filepath.Join(w.dir, "calls")
 	for i := range projectSize {
@@ -42,11 +42,11 @@ func measureCalls(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// overhead times calls that pass the whole dispatcher: names resolved, parameters validated, paths resolved,
-// permission, lock, audit records. The first is an edit of a missing file, for which the tool itself has hardly any
-// work; the dispatcher's part is the difference to the same message refused at the door, measured in turn with it.
-// The other floors are empty calls over the same socket: their distance to that edit is mostly the stream and its
-// larger messages.
+// overhead measures calls that pass the whole dispatcher: names resolved, parameters validated, paths resolved,
+// permission, lock, audit records. The first is an edit of a missing file, for which the tool itself has very little
+// work. The dispatcher's part is the difference to the same message refused at the server's entry, measured
+// alternately. The other floors are empty calls over the same socket; the difference to them is mostly the stream and
+// its larger messages.
 func (r *runner) overhead(ctx context.Context, project string) ([]Figure, error) {
 	edit := map[string]any{"path": "src/none.txt", "old_string": "a", "new_string": "b"}
 	var empty, refused, dispatched []time.Duration
@@ -99,7 +99,8 @@ func (r *runner) overhead(ctx context.Context, project string) ([]Figure, error)
 	return figures, nil
 }
 
-// flat runs many calls of all kinds in some sessions that never end, and compares the memory early and late.
+// flat runs many calls of all kinds in some sessions that do not end, and compares the memory at the beginning and at
+// the end.
 func (r *runner) flat(ctx context.Context, project string) ([]Figure, error) {
 	if err := r.many(ctx, project, warmCalls); err != nil {
 		return nil, err

@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// contest is one task done by a tool and by a peer on the same tree, again and again in turns, so that other load
-// of the machine meets both.
+// contest is one task that a tool and a peer do repeatedly and alternately on the same tree, so that other load of the
+// machine affects both.
 type contest struct {
 	name string
-	// project is the tree, tool and params the call.
+	// project is the tree; tool and params are the call.
 	project, tool string
 	params        any
 	// peer and args are the program that does the same in the tree.
 	peer peer
 	args []string
-	// same reports how the two answers differ, nil if they do not.
+	// same returns the difference between the two answers, nil if there is none.
 	same func(ours string, theirs []byte) error
-	// rounds is how often each is done.
+	// rounds is the number of times that each does the task.
 	rounds int
 }
 
-// hold measures a contest: median wall time and mean CPU time of each. The peer's include its start, which an agent
-// pays too; ours include the call's way over the socket.
+// hold measures a contest: median wall time and mean CPU time of each. The peer's time includes its start, because an
+// agent waits for it too; kaged's time includes the call over the socket.
 func (r *runner) hold(ctx context.Context, w *world, c contest) ([]Figure, error) {
-	answer, err := r.call(ctx, "bench", c.project, c.tool, c.params) // warms both up
+	answer, err := r.call(ctx, "bench", c.project, c.tool, c.params) // fills the caches of both
 	if err != nil {
 		return nil, err
 	}

@@ -20,17 +20,17 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// The sizes of the measurement of context.
+// The sizes of the measurements of the context.
 const (
 	longRuns    = 11 // of longRounds steps each
 	longRounds  = 96
-	taughtCalls = 3  // answers whose counts correct the estimate
+	taughtCalls = 3  // answers with counts that correct the estimate
 	samples     = 12 // conversations of each kind
 	sampleBytes = 6000
 )
 
-// measureContext: estimates and plans of 5,000 messages, the share of a prompt that a provider's cache holds, the
-// cost of a step at the beginning and the end of a long conversation, and estimates beside a tokenizer.
+// measureContext measures estimates and plans of 5,000 messages, the share of a prompt in a provider's cache, the cost
+// of a step at the beginning and the end of a long conversation, and the error of estimates against a tokenizer.
 func measureContext(ctx context.Context, w *world) ([]Figure, error) {
 	figures, err := planning(ctx)
 	if err != nil {
@@ -47,13 +47,13 @@ func measureContext(ctx context.Context, w *world) ([]Figure, error) {
 	return append(figures, more...), err
 }
 
-// compactPackage holds the benchmarks of estimates and plans.
+// compactPackage has the benchmarks of estimates and plans.
 const compactPackage = "kaged.dev/services/harness/internal/core/compact"
 
 var perPlan = regexp.MustCompile(`(?m)^Benchmark(EstimateWarm|Plan|CachedShare/kaged|CachedShare/sliding)` +
 	`-?\d*\s+\d+\s+([0-9.]+) ns/op(?:\s+([0-9.]+) %cached)?`)
 
-// planning runs the benchmarks of the core, which no request stands between.
+// planning runs the benchmarks of the core, without requests.
 func planning(ctx context.Context) ([]Figure, error) {
 	out, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-benchtime", "200ms", "-bench",
 		"^Benchmark(EstimateWarm|Plan|CachedShare)$", compactPackage).CombinedOutput()
@@ -87,9 +87,9 @@ func planning(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// longSession: from the last byte of an answer that reads a file to the next request, less what a client needs that
-// posts a body of the same size, in the first steps of a session and after 2,000 messages; and the same of its next
-// message.
+// longSession measures the time from the last byte of an answer that reads a file to the next request, less the time of
+// a client that posts a body of the same size, in the first steps of a session and after 2,000 messages. It measures
+// the same for the session's next message.
 func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	session, err := d.session(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 		bare, err := w.bare(ctx, sizes[to])
 		return percentile(slices.Clone(gaps[from:to]), 50) - bare, bare, err
 	}
-	early, floor, err := added(longRounds, 2*longRounds) // the first run warms caches
+	early, floor, err := added(longRounds, 2*longRounds) // the first run fills caches
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	}, nil
 }
 
-// bare posts a body of a size to the model by hand and returns the median time until it has arrived.
+// bare posts a body of a size to the model without kaged and returns the median time until it has arrived.
 func (w *world) bare(ctx context.Context, size int) (time.Duration, error) {
 	const tries = 30
 	body := []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("x", size) + `"}]}`)
@@ -166,8 +166,8 @@ func (w *world) bare(ctx context.Context, size int) (time.Duration, error) {
 	return percentile(took, 50), nil
 }
 
-// estimates: how far the estimate of a conversation is from a tokenizer's count after three answers, whose counts are
-// the tokenizer's. The texts of the last message are others than those that the estimate was corrected by.
+// estimates measures the difference between the estimate of a conversation and a tokenizer's count, after three answers
+// with counts of the tokenizer. The texts of the last message differ from those that have corrected the estimate.
 func (w *world) estimates(ctx context.Context, d *daemon) ([]Figure, error) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
@@ -246,7 +246,7 @@ func countTexts(codec tokenizer.Codec, body []byte) int {
 	return total
 }
 
-// kinds are the texts of conversations.
+// kinds are the kinds of texts of conversations.
 var kinds = []struct {
 	name string
 	text func(*rand.Rand) string
@@ -296,7 +296,7 @@ func sentences(r *rand.Rand, between string, next func() string) string {
 
 func capital(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-// word returns a word of programs.
+// word returns a word as used in programs.
 func word(r *rand.Rand) string {
 	words := strings.Fields("session store lease frame reader buffer token budget invoke publish epoch " +
 		"workspace cage harness relay outbox ordinal compact window retry fence attach channel prompt summary ledger " +

@@ -20,13 +20,13 @@ import (
 	"kaged.dev/pkg/host"
 )
 
-// startLimit bounds a daemon's start.
+// startLimit is the time limit for a daemon's start.
 const startLimit = time.Minute
 
-// daemon is a kaged up that was started to be measured.
+// daemon is a running kaged up that is measured.
 type daemon struct {
 	cmd    *exec.Cmd
-	dir    string // its data, configuration and project
+	dir    string // the folder of its data, configuration and project
 	works  string // the project of new sessions, bench if empty
 	client *client.Client
 	stderr bytes.Buffer
@@ -35,7 +35,7 @@ type daemon struct {
 
 func dataDir(dir string) string { return filepath.Join(dir, "data") }
 
-// environ is a plain environment without the variables of this machine's kaged.
+// environ returns an environment without the variables of this machine's kaged.
 func environ(dir string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "KAGED_PG_BIN=" + os.Getenv("KAGED_PG_BIN"),
@@ -45,7 +45,7 @@ func environ(dir string) []string {
 	}
 }
 
-// start runs kaged up in dir, with further variables, and returns when it has said that it is ready.
+// start runs kaged up in dir, with further variables, and returns when it has printed that it is ready.
 func start(ctx context.Context, kaged, dir string, env ...string) (*daemon, error) {
 	d := &daemon{dir: dir, exited: make(chan struct{})}
 	d.cmd = exec.Command(kaged, "up", "--listen", "127.0.0.1:0")
@@ -121,7 +121,7 @@ func (d *daemon) post(ctx context.Context, session, text string) error {
 	return d.client.Do(ctx, http.MethodPost, "/api/v1/sessions/"+session+"/messages", map[string]any{"content": text}, nil)
 }
 
-// cpu returns the CPU time used by the daemon and every process below it, living ones and those waited for.
+// cpu returns the CPU time of the daemon and of every process below it, both running and ended ones.
 func (d *daemon) cpu() (total time.Duration, err error) {
 	tree, err := d.processes()
 	for _, p := range tree {
@@ -153,7 +153,7 @@ func readStat(path string) (pid, ppid int, ticks int64, ok bool) {
 func (d *daemon) memory(key string) (int64, error) { return memoryOf(d.cmd.Process.Pid, key) }
 func (d *daemon) resetPeak() error                 { return resetPeakOf(d.cmd.Process.Pid) }
 
-// memoryOf returns a line of /proc/PID/status in bytes: VmRSS now, VmHWM the peak.
+// memoryOf returns a line of /proc/PID/status in bytes: VmRSS is the present value, VmHWM the peak.
 func memoryOf(pid int, key string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -168,7 +168,7 @@ func memoryOf(pid int, key string) (int64, error) {
 	return 0, fmt.Errorf("no %s", key)
 }
 
-// resetPeakOf makes the peak start from now.
+// resetPeakOf resets the peak to the present value.
 func resetPeakOf(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }

@@ -22,11 +22,11 @@ const (
 	debugRounds   = 150
 	debugSessions = 8
 	debugLocals   = 100
-	// The targets are over the bare client's, in milliseconds; that of memory is in MB a session.
+	// The targets are the excess over the bare client, in milliseconds; that of memory is in MB per session.
 	launchTarget, launchCagedTarget, debugTarget, debugMemory = 20, 30, 1, 2
 )
 
-// measureDebug debugs a Go program through debug, in one process and across sockets, in turns with a bare client of
+// measureDebug debugs a Go program through debug, in one process and across sockets, alternately with a bare client of
 // another Delve on the same program.
 func measureDebug(ctx context.Context, w *world) ([]Figure, error) {
 	if _, err := exec.LookPath("dlv"); err != nil {
@@ -60,7 +60,7 @@ func measureDebug(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// debugging is a program that is debugged: a loop with a call beside a hundred variables.
+// debugging is a debugged program: a loop with a call, and a hundred variables.
 type debugging struct{ dir, home string }
 
 // loopLine is the line of the loop's call.
@@ -100,7 +100,7 @@ func (d *debugging) build(ctx context.Context) error {
 // launch are the parameters that start the program.
 var launch = map[string]any{"action": "launch", "runtime": "go", "mode": "exec", "script": "program"}
 
-// act makes a call of debug and checks a part of its answer.
+// act runs a call of debug and checks a part of its answer.
 func act(call func(map[string]any) (string, error), params map[string]any, part string) error {
 	text, err := call(params)
 	if err == nil && !strings.Contains(text, part) {
@@ -109,7 +109,7 @@ func act(call func(map[string]any) (string, error), params map[string]any, part 
 	return err
 }
 
-// on returns the calls of a session to a tool runner.
+// on returns a function that runs calls of a session on a tool runner.
 func (d *debugging) on(
 	ctx context.Context, r *runner, session string, as func(*toolrunnerv1.ToolContext),
 ) func(map[string]any) (string, error) {
@@ -119,14 +119,14 @@ func (d *debugging) on(
 // locals are the parameters that show the variables.
 var locals = map[string]any{"action": "variables", "count": 2 * debugLocals}
 
-// toLoop starts the program and has it stop in its loop.
+// toLoop starts the program and stops it in its loop.
 func toLoop(call func(map[string]any) (string, error)) error {
 	return errors.Join(act(call, launch, `"stopped_reason":"entry"`), act(call, map[string]any{
 		"action": "set_breakpoint", "path": "main.go", "line": loopLine,
 	}, `"verified":true`), act(call, map[string]any{"action": "continue"}, `"stopped_reason":"breakpoint"`))
 }
 
-// sessions has several agents stopped at once.
+// sessions measures several debug sessions that are stopped at the same time.
 func (d *debugging) sessions(ctx context.Context, r *runner, pool *exec.Cmd, before int64) (Figure, error) {
 	figure := Figure{Name: "debug/memory", Unit: "MB", Target: debugMemory}
 	for i := range debugSessions {
@@ -153,7 +153,7 @@ func (d *debugging) sessions(ctx context.Context, r *runner, pool *exec.Cmd, bef
 	return figure, nil
 }
 
-// launches starts the program until it stops at its entry.
+// launches measures the start of the program until it stops at its entry.
 func (d *debugging) launches(ctx context.Context, one *session, r *runner) ([]Figure, error) {
 	caged, release, err := d.cage(ctx, r)
 	if err != nil {
@@ -195,7 +195,7 @@ func (d *debugging) launches(ctx context.Context, one *session, r *runner) ([]Fi
 	return figures, nil
 }
 
-// cage holds a relaxed cage, as the harness does, and returns how its agent calls.
+// cage holds a relaxed cage, as the harness does, and returns a function that runs calls of its agent.
 func (d *debugging) cage(
 	ctx context.Context, r *runner,
 ) (as func(*toolrunnerv1.ToolContext), release func(), err error) {
@@ -217,7 +217,7 @@ func (d *debugging) cage(
 	return as, cancel, err
 }
 
-// acts stops the program in its loop and measures each action, in turns.
+// acts stops the program in its loop and measures each action, alternately.
 func (d *debugging) acts(ctx context.Context, one *session, r *runner) ([]Figure, error) {
 	bare, err := startDelve(ctx, d)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-dap"
 )
 
-// delve is a Delve that is spoken with over its port, without kaged, and a program that it has stopped.
+// delve is a Delve that is used over its port, without kaged, and a program that it has stopped.
 type delve struct {
 	cmd    *exec.Cmd
 	conn   net.Conn
@@ -134,7 +134,7 @@ func (b *delve) locals() error {
 	return nil
 }
 
-// stopped waits for the next stop and asks for its place, which every answer of debug holds.
+// stopped waits for the next stop and requests its position, which every answer of debug has.
 func (b *delve) stopped() error {
 	err := b.until(func(m dap.Message) bool {
 		e, ok := m.(*dap.StoppedEvent)
@@ -187,7 +187,7 @@ func (b *delve) call(command string, m dap.RequestMessage) (dap.Message, error) 
 	return answer, err
 }
 
-// until reads messages until one is the wanted.
+// until reads messages until a wanted one.
 func (b *delve) until(wanted func(dap.Message) bool) error {
 	for {
 		m, err := dap.ReadProtocolMessage(b.in)

@@ -8,21 +8,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The sessions that are watched while others flood, and the sockets that flood.
+// The number of sessions that are measured while others flood, and of sockets that flood.
 const (
 	watched  = 20
 	flooders = 10
 )
 
-// A flooding socket sends so many frames at each interval, twenty times its limit. Without an interval the sender's own
-// share of the machine would be measured.
+// The number of frames that a flooding socket sends in each interval, twenty times its limit. Without an interval, the
+// sender's own use of the machine would be measured.
 const (
 	floodFrames = 20
 	floodEvery  = 10 * time.Millisecond
 )
 
-// measureFlood has 20 sessions stream at a pace while 10 sockets of other sessions send too many frames, and attach
-// again when the daemon closes them: how late the deltas come. The floor is the same without the flood.
+// measureFlood streams in 20 sessions at a fixed rate, while 10 sockets of other sessions send too many frames, and
+// attach again when the daemon closes them. It measures the delay of the deltas. The floor is the same without the
+// flood.
 func measureFlood(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: deltas, interval: pace})
@@ -33,7 +34,7 @@ func measureFlood(ctx context.Context, w *world) ([]Figure, error) {
 			}
 			return lag, errors.Join(err, exact(results))
 		}
-		if _, err := lags(); err != nil { // warms up
+		if _, err := lags(); err != nil { // fills caches
 			return nil, err
 		}
 		alone, err := lags()
@@ -68,7 +69,7 @@ func measureFlood(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// flood sends pings on a session's sockets until ctx ends. The daemon is expected to close them.
+// flood sends pings on a session's sockets until ctx ends. The daemon should close them.
 func (d *daemon) flood(ctx context.Context, session string) {
 	for ctx.Err() == nil {
 		socket, err := d.client.Attach(ctx, session, map[string]int64{}, true)

@@ -12,35 +12,36 @@ import (
 	"time"
 )
 
-// How often a harness runs the script, and the most that one run may take.
+// The number of runs of the script per harness, and the time limit of one run.
 const (
 	harnessRuns  = 3
 	harnessLimit = time.Minute
 )
 
-// harness is a headless agent harness that is measured beside kaged with the same answers of the model.
+// harness is another headless agent harness, measured with the same answers of the model.
 type harness struct {
 	name  string
 	tools harnessTools
-	// files are written below the home folder before a run, by their relative paths. {URL} in them is the model's.
+	// files are written below the home folder before a run, by their relative paths. {URL} in them is replaced by the
+	// model's URL.
 	files map[string]string
-	// args start a run in the project, which sends rootMessage; env are variables beside PATH and HOME. {URL} in either
-	// is the model's.
+	// args start a run in the project, which sends rootMessage; env are variables other than PATH and HOME. {URL} in both
+	// is replaced by the model's URL.
 	args, env []string
 }
 
-// harnessTools are the calls of a harness that do what the script asks for.
+// harnessTools are the calls of a harness that do the tasks of the script.
 type harnessTools struct {
 	read, write func(dir, file, content string) scriptCall
 	delegate    func(prompt string) scriptCall
-	// warm are calls before the others, which start what the harness starts on demand.
+	// warm are calls before the others, which start parts that the harness starts on demand.
 	warm []scriptCall
 }
 
 // rootMessage is the message of each run.
 const rootMessage = "Follow SCRIPT-ROOT."
 
-// opencodeFile names the model for opencode. The tools need no approval by default.
+// opencodeFile is opencode's configuration with the model. By default the tools need no approval.
 const opencodeFile = `{"autoupdate": false, "share": "disabled", "lsp": true, "model": "bench/bench",
 "small_model": "bench/bench", "provider": {"bench": {"npm": "@ai-sdk/anthropic",
 "options": {"baseURL": "{URL}/v1", "apiKey": "bench"},
@@ -55,7 +56,7 @@ const ompFile = `providers:
       - {id: bench, name: bench, contextWindow: 200000, maxTokens: 8000, input: [text], reasoning: false}
 `
 
-// harnesses are the peers. Their tools are those of the versions that scripts/setup.sh installs.
+// harnesses are the peers, with the tools of the versions that scripts/setup.sh installs.
 var harnesses = []harness{
 	{
 		name: "opencode",
@@ -140,9 +141,9 @@ primary:
       tools: {"file.read": {enabled: true}}
 `
 
-// measureHarnesses times what a harness does between an answer of the model and its next request: a read, a write whose
-// errors the next request shows, a delegation up to the first request of the child. kaged and every peer that is
-// installed play the same script in turns, each with its own tools.
+// measureHarnesses measures the time between an answer of the model and a harness's next request: for a read, for a
+// write with its errors in the next request, and for a delegation up to the first request of the child. kaged and every
+// installed peer run the same script alternately, each with its own tools.
 func measureHarnesses(ctx context.Context, w *world) ([]Figure, error) {
 	s, err := newScript()
 	if err != nil {
@@ -210,7 +211,7 @@ func (d *daemon) play(ctx context.Context) error {
 	return err
 }
 
-// play runs a peer in a project of its own below dir.
+// play runs a peer in a new project below dir.
 func (h harness) play(ctx context.Context, p peer, dir, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, harnessLimit)
 	defer cancel()
@@ -235,14 +236,14 @@ func (h harness) play(ctx context.Context, p peer, dir, url string) error {
 	}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.WaitDelay = time.Second // a server that outlives its harness holds the output open
+	cmd.WaitDelay = time.Second // a server that outlives its harness keeps the output open
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("%w: %.500s", err, out.String())
 	}
 	return nil
 }
 
-// harnessFigures sets kaged's times beside those of each peer.
+// harnessFigures compares kaged's times with those of each peer.
 func harnessFigures(results map[string]*scriptTimes, peers map[string]peer) (figures []Figure) {
 	ours := results["kaged"]
 	for _, kind := range []struct {

@@ -25,7 +25,7 @@ import (
 // issueOwner is the operator that owns the measured projects.
 const issueOwner = "bench"
 
-// tracker is an issue service in a process of its own with a Postgres beside it, called as the gateway calls it.
+// tracker is an issue service in its own process with a Postgres, called as the gateway calls it.
 type tracker struct {
 	issuev1.IssueServiceClient
 	database *embedded.Server
@@ -33,7 +33,7 @@ type tracker struct {
 	cmd      *exec.Cmd
 }
 
-// startTracker starts Postgres with its ordinary settings and the issue service beside the kaged that is measured.
+// startTracker starts Postgres with its default settings and the issue service of the measured kaged.
 func (w *world) startTracker(ctx context.Context) (_ *tracker, err error) {
 	data := filepath.Join(w.dir, "issues")
 	t := &tracker{}
@@ -72,7 +72,7 @@ func (w *world) startTracker(ctx context.Context) (_ *tracker, err error) {
 	}
 }
 
-// as is a call of the operator.
+// as returns the context of a call of the operator.
 func as(ctx context.Context) context.Context {
 	return ident.WithCaller(ctx, ident.Caller{UserID: issueOwner})
 }
@@ -92,8 +92,8 @@ func (t *tracker) stop() {
 	}
 }
 
-// measureIssues: lists and searches among a million issues in a hundred projects, and how much longer filing one takes
-// than its statements do.
+// measureIssues measures lists and searches among a million issues in a hundred projects, and the creation of an issue
+// in excess of its statements.
 func measureIssues(ctx context.Context, w *world) ([]Figure, error) {
 	t, err := w.startTracker(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func measureIssues(ctx context.Context, w *world) ([]Figure, error) {
 	return append(figures, got...), err
 }
 
-// remindedTodos is how many todos the issue has that an agent is reminded of.
+// remindedTodos is the number of todos of the issue with the reminder.
 const remindedTodos = 100
 
 // measureReminder returns the delay of an agent's step by its open todos.
@@ -162,18 +162,18 @@ func (t *tracker) measureReminder(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// issueCalls is how often each request is made, over all projects.
+// issueCalls is the number of calls of each request, over all projects.
 const issueCalls = 400
 
-// issueRequest is a kind of list or search; some says that it finds issues.
+// issueRequest is a kind of list or search. some is true if it finds issues.
 type issueRequest struct {
 	name    string
 	request *apiv1.ListIssuesRequest
 	some    bool
 }
 
-// issueRequests are lists as people and agents ask for them, and searches for words that nearly all issues hold, some,
-// few, and no issue does; a part of a word is looked for in titles.
+// issueRequests are lists that people and agents request, and searches for words in nearly all issues, in some, in few,
+// and in no issue; a part of a word is searched in titles.
 func issueRequests() []issueRequest {
 	words := issueWords()
 	search := func(name, q string, some bool) issueRequest {
@@ -199,7 +199,7 @@ func issueRequests() []issueRequest {
 	}
 }
 
-// measureRequest returns the median and the 99th percentile of a request, asked of one project after another.
+// measureRequest returns the median and the 99th percentile of a request, sent for one project after another.
 func (t *tracker) measureRequest(ctx context.Context, ask issueRequest) ([]Figure, error) {
 	var sample []time.Duration
 	found := 0
@@ -225,7 +225,7 @@ func (t *tracker) measureRequest(ctx context.Context, ask issueRequest) ([]Figur
 	}, nil
 }
 
-// The statements of filing an issue, as services/issue/internal/store/queries has them.
+// The statements that create an issue, from services/issue/internal/store/queries.
 const (
 	takeNumber = `insert into counters as c (owner_user_id, project_id, last_number) values ($1, $2, 1)
 		on conflict (owner_user_id, project_id) do update set last_number = c.last_number + 1 returning last_number`
@@ -235,7 +235,7 @@ const (
 			to_tsvector('simple', $13::text) || array_to_tsvector(array[$14::text]), $15)`
 )
 
-// measureFiling files issues by the service and by a bare transaction with the same statements, in turns.
+// measureFiling creates issues with the service and with a bare transaction with the same statements, alternately.
 func (t *tracker) measureFiling(ctx context.Context) ([]Figure, error) {
 	config, err := pgxpool.ParseConfig(t.database.URL())
 	if err != nil {
@@ -276,7 +276,7 @@ func (t *tracker) measureFiling(ctx context.Context) ([]Figure, error) {
 	return figures, nil
 }
 
-// fileBare files an issue with the statements alone.
+// fileBare creates an issue with the statements only.
 func fileBare(ctx context.Context, pool *pgxpool.Pool, project, title, body string) (err error) {
 	tx, err := pool.Begin(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// The shape of the tracker: a million issues in a hundred projects that grew side by side.
+// The size of the tracker: a million issues in a hundred projects that grew at the same time.
 const (
 	issueProjects    = 100
 	issuesInProject  = 10_000
@@ -25,7 +25,7 @@ const (
 
 func issueProject(i int) string { return fmt.Sprintf("project-%02d", i%issueProjects) }
 
-// issueScope is the word that the issues of a project have in their index.
+// issueScope returns the word that the issues of a project have in their index.
 func issueScope(project string) string {
 	sum := md5.Sum([]byte(issueOwner + "\x00" + project))
 	return "P" + hex.EncodeToString(sum[:])
@@ -66,7 +66,7 @@ func issueWords() []string {
 	return list
 }
 
-// issueTexts makes titles and bodies of words with the frequencies of a language.
+// issueTexts generates titles and bodies with the word frequencies of a language.
 type issueTexts struct {
 	words []string
 	zipf  *rand.Zipf
@@ -92,13 +92,13 @@ func (t *issueTexts) some(least, most int) string {
 func (t *issueTexts) title() string { return t.some(3, 9) }
 func (t *issueTexts) body() string  { return t.some(12, 40) }
 
-// issueStatuses are those of ten issues in a row.
+// issueStatuses are the statuses of ten issues in a row.
 var issueStatuses = strings.Fields(
 	"resolved resolved open resolved rejected triaged resolved in_progress assigned resolved",
 )
 
-// fillIssues fills the tables as the service would have: the rows of the projects alternate, as they do over the
-// years. The indexes of words are made at the end, which takes a fraction of the time.
+// fillIssues fills the tables like the service: the rows of the projects alternate, as if the projects grew over years.
+// It creates the indexes of words at the end, which takes a fraction of the time.
 func fillIssues(ctx context.Context, ownerURL string) error {
 	config, err := pgx.ParseConfig(ownerURL)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 const (
 	languageRounds   = 300
 	diagnosticRounds = 40
-	// The targets are over the bare server, in milliseconds.
+	// The targets are the excess over the bare server, in milliseconds.
 	languageTarget, languageTail, languageSockets, diagnosticTarget = 0.4, 1, 1.5, 5
-	// poolMemory is in MB, of each of poolServers servers.
+	// poolMemory is in MB for each of poolServers servers.
 	poolMemory, poolServers = 5, 4
 )
 
-// measureLanguage asks gopls through code.lsp, in one process and across sockets, in turns with a bare client of
+// measureLanguage queries gopls through code.lsp, in one process and across sockets, alternately with a bare client of
 // another gopls on the same files.
 func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	if _, err := exec.LookPath("gopls"); err != nil {
@@ -81,8 +81,8 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// memory is the part of a server in the memory of the pool: of the one asked so far, and of one in each of some
-// more projects.
+// memory measures the memory of the pool per server: for the server used before, and for one in each of some more
+// projects.
 func (l *languages) memory(
 	ctx context.Context, w *world, r *runner, pool *exec.Cmd, before int64,
 ) (Figure, error) {
@@ -105,10 +105,10 @@ func (l *languages) memory(
 	}, err
 }
 
-// languages is a module whose files are asked about.
+// languages is a module with the files of the queries.
 type languages struct{ dir string }
 
-// place is the call in main.go that is asked about: its line and its character, from 0.
+// place is the position of the call in main.go that is queried: its line and its character, from 0.
 const placeLine, placeCharacter = 5, 14
 
 func (l *languages) write() error {
@@ -133,7 +133,7 @@ func (l *languages) write() error {
 	return nil
 }
 
-// mainText is main.go; each odd state has an error.
+// mainText returns main.go in a state; each odd state has an error.
 func mainText(state int) string {
 	value := fmt.Sprint(state)
 	if state%2 == 1 {
@@ -142,8 +142,8 @@ func mainText(state int) string {
 	return "package main\n\nimport \"example.com/m/part1\"\n\nfunc main() {\n\tprintln(part1.Total(" + value + "))\n}\n"
 }
 
-// questions asks for hovers and definitions in turns. The floor of kaged in one process is the bare client with a pipe
-// to another process and back before it, as kaged is asked through one.
+// questions measures hovers and definitions alternately. The floor of kaged in one process is the bare client preceded
+// by a message to another process and back over a pipe, because kaged is called over a pipe too.
 func (l *languages) questions(
 	ctx context.Context, bare *bareServer, one, sockets func(map[string]any) (string, error),
 ) (figures []Figure, err error) {
@@ -176,7 +176,7 @@ func (l *languages) questions(
 				if err := call(); err != nil {
 					return figures, err
 				}
-				if round >= 10 { // the servers are warm
+				if round >= 10 { // the servers have filled their caches
 					took[i] = append(took[i], time.Since(begun))
 				}
 			}
@@ -199,7 +199,7 @@ func (l *languages) questions(
 	return figures, nil
 }
 
-// diagnostics changes a file and asks for its errors, in turns. The bare client waits for the publication of its
+// diagnostics changes a file and requests its errors, alternately. The bare client waits for the publication of its
 // version.
 func (l *languages) diagnostics(
 	ctx context.Context, bare *bareServer, one func(map[string]any) (string, error),
@@ -231,7 +231,7 @@ func (l *languages) diagnostics(
 	}}, nil
 }
 
-// bareServer is a gopls that is spoken with over its standard files, without kaged.
+// bareServer is a gopls that is used over its standard files, without kaged.
 //
 // Goroutines: those of jsonrpc2, which end with stop.
 type bareServer struct {
@@ -286,7 +286,7 @@ func startBare(ctx context.Context, project, home string) (_ *bareServer, err er
 	return b, err
 }
 
-// told handles the server's messages: publications are noted, requests answered by null.
+// told handles the server's messages: it records publications, and answers requests with null.
 func (b *bareServer) told(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 	var p struct {
 		URI     string `json:"uri"`
@@ -296,13 +296,13 @@ func (b *bareServer) told(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Reque
 	if published && json.Unmarshal(*r.Params, &p) == nil && p.URI == b.uri {
 		select {
 		case b.published <- p.Version:
-		default: // more than one round can leave
+		default: // publications of earlier rounds may remain
 		}
 	}
 	return nil, nil
 }
 
-// ask asks for a hover or a definition.
+// ask requests a hover or a definition.
 func (b *bareServer) ask(ctx context.Context, action string) error {
 	var answer json.RawMessage
 	err := b.conn.Call(ctx, "textDocument/"+action, map[string]any{
@@ -315,7 +315,7 @@ func (b *bareServer) ask(ctx context.Context, action string) error {
 	return err
 }
 
-// change sends a state of main.go and returns when its diagnostics are there.
+// change sends a state of main.go and returns when its diagnostics have arrived.
 func (b *bareServer) change(ctx context.Context, state int) error {
 	version := state + 1
 	err := b.conn.Notify(ctx, "textDocument/didChange", map[string]any{
@@ -380,7 +380,7 @@ func (p *pipe) stop() {
 	_ = p.cmd.Wait()
 }
 
-// session is a kaged that makes calls one after the other, in one process.
+// session is a process of kaged that runs calls one after the other.
 type session struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -429,8 +429,8 @@ func (s *session) stop() {
 	_ = s.cmd.Wait()
 }
 
-// withPool runs a measurement against a tool runner beside a pool of that name and a sandbox-supervisor, each in a
-// process of its own.
+// withPool runs a measurement against a tool runner with a pool of that name and a sandbox-supervisor, each in its own
+// process.
 func (w *world) withPool(
 	ctx context.Context, name string, use func(*runner, *exec.Cmd) ([]Figure, error),
 ) ([]Figure, error) {

@@ -24,13 +24,13 @@ const (
 	crowdCalls     = 50
 	checkoutFiles  = 10_000
 	checkoutRounds = 6
-	// The targets of a start are over the bare server's, that of a write over one without a server, in milliseconds;
-	// that of a crowd is a multiple of one agent's time.
+	// The targets of a start are the excess over the bare server, that of a write the excess over one without a server, in
+	// milliseconds; that of a crowd is a multiple of one agent's time.
 	coldTarget, coldCagedTarget, writeTarget, crowdTarget, checkoutTarget = 10, 20, 0.05, 2, 500
 )
 
-// cold starts servers in turns: a bare gopls, one of code.lsp, and one of it in a cage. Each time ends with the first
-// answer.
+// cold starts servers alternately: a bare gopls, one of code.lsp, and one of code.lsp in a cage. Each time ends with
+// the first answer.
 func (l *languages) cold(ctx context.Context, w *world, r *runner) ([]Figure, error) {
 	params := map[string]any{
 		"action": "hover", "path": "main.go", "line": placeLine + 1, "character": placeCharacter + 1,
@@ -82,7 +82,7 @@ func (l *languages) cold(ctx context.Context, w *world, r *runner) ([]Figure, er
 	}, nil
 }
 
-// inTurns measures several things one after the other, rounds times, after a round to warm up.
+// inTurns runs several measurements one after the other, rounds times, after a round to fill caches.
 func inTurns(rounds int, measures ...func() (time.Duration, error)) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(measures))
 	for round := range rounds + 1 {
@@ -99,7 +99,8 @@ func inTurns(rounds int, measures ...func() (time.Duration, error)) ([][]time.Du
 	return took, nil
 }
 
-// crowd has one agent ask alone, then twenty at once, one server each time, and the bare client the same.
+// crowd measures the queries of one agent, then of twenty agents at once, with one server each time, and the same for
+// the bare client.
 func (l *languages) crowd(ctx context.Context, bare *bareServer, r *runner) ([]Figure, error) {
 	place := map[string]any{"path": "main.go", "line": placeLine + 1, "character": placeCharacter + 1}
 	mix := []map[string]any{
@@ -143,7 +144,7 @@ func (l *languages) crowd(ctx context.Context, bare *bareServer, r *runner) ([]F
 	}}, nil
 }
 
-// together has agents make calls at once and returns how long each took.
+// together makes agents run calls at once and returns the time of each call.
 func together(agents, calls int, ask func(agent, i int) error) ([]time.Duration, error) {
 	var running sync.WaitGroup
 	took := make([][]time.Duration, agents)
@@ -163,7 +164,7 @@ func together(agents, calls int, ask func(agent, i int) error) ([]time.Duration,
 	return slices.Concat(took...), errors.Join(failed...)
 }
 
-// mixed asks one of four questions.
+// mixed sends one of four queries.
 func (b *bareServer) mixed(ctx context.Context, which int) error {
 	params := map[string]any{
 		"textDocument": map[string]string{"uri": b.uri},
@@ -177,7 +178,8 @@ func (b *bareServer) mixed(ctx context.Context, which int) error {
 	return b.conn.Call(ctx, "textDocument/"+methods[which], params, &answer)
 }
 
-// writing writes a file of a project with a server and one of a project without, in turns. Errors after edits are off.
+// writing writes a file of a project with a server and one of a project without, alternately. Errors after edits are
+// switched off.
 func (l *languages) writing(w *world) ([]Figure, error) {
 	off := filepath.Join(w.dir, "off.toml")
 	if err := os.WriteFile(off, []byte("[services.tool-runner]\nafter_edit = \"off\"\n"), 0o600); err != nil {
@@ -221,8 +223,8 @@ func (l *languages) writing(w *world) ([]Figure, error) {
 	}}, nil
 }
 
-// checkout has git change ten thousand files and one of the program, and asks for errors when git has ended. The floor
-// is the same question after a change of the one file.
+// checkout makes git change ten thousand files and one file of the program, and requests errors when git has ended. The
+// floor is the same query after a change of that file only.
 func (l *languages) checkout(ctx context.Context, w *world) ([]Figure, error) {
 	many := &languages{dir: filepath.Join(w.dir, "checkout")}
 	if err := many.states(ctx); err != nil {
@@ -250,7 +252,7 @@ func (l *languages) checkout(ctx context.Context, w *world) ([]Figure, error) {
 			return took, err
 		}
 	}
-	// Both end where they began after two turns.
+	// After two turns both are in their first state.
 	few, all := turn("few", "few-odd"), turn("few", "all-odd")
 	var took [2][]time.Duration
 	for round := range checkoutRounds {
@@ -271,7 +273,7 @@ func (l *languages) checkout(ctx context.Context, w *world) ([]Figure, error) {
 	}}, nil
 }
 
-// states makes a repository of three branches: few, few-odd with an error in main.go, and all-odd, in which all other
+// states creates a repository of three branches: few, few-odd with an error in main.go, and all-odd, in which all other
 // files differ, too.
 func (l *languages) states(ctx context.Context) error {
 	if err := l.write(); err != nil {

@@ -19,10 +19,11 @@ const (
 	firstTokens = 60
 )
 
-// measureStart: kaged up on an existing data directory until it says that it is ready; and the first model request of
-// kaged run against it. The floor of the first is the embedded Postgres alone, of the second an empty process.
+// measureStart measures the start of kaged up on an existing data directory until it prints that it is ready, and the
+// first model request of kaged run with that daemon. The floor of the first is the start of the embedded Postgres, of
+// the second an empty process.
 func measureStart(ctx context.Context, w *world) ([]Figure, error) {
-	d, err := start(ctx, w.kaged, w.dir) // makes the data directory
+	d, err := start(ctx, w.kaged, w.dir) // creates the data directory
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +72,8 @@ func measureStart(ctx context.Context, w *world) ([]Figure, error) {
 	return append(figures, more...), err
 }
 
-// measureToolRounds: from the last byte of a model's answer that calls a tool to the arrival of the next request.
-// The floor is the tool's work alone: reading the file, running the command.
+// measureToolRounds measures the time from the last byte of a model's answer that calls a tool to the arrival of the
+// next request. The floor is the tool's work: reading the file, running the command.
 func measureToolRounds(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var figures []Figure
@@ -129,7 +130,7 @@ func (w *world) rounds(ctx context.Context, d *daemon, tool, input string) ([]ti
 			return nil, fmt.Errorf("%s: %d requests instead of %d", tool, len(arrived), roundsEach+1)
 		}
 		for i := range roundsEach {
-			if run > 0 { // the first run warms caches
+			if run > 0 { // the first run fills caches
 				gaps = append(gaps, arrived[i+1].Sub(ended[i]))
 			}
 		}
@@ -137,12 +138,12 @@ func (w *world) rounds(ctx context.Context, d *daemon, tool, input string) ([]ti
 	return gaps, nil
 }
 
-// measureFirstToken: from sending a message to the first delta on the socket, less the same time of a direct call
-// to the provider.
+// measureFirstToken measures the time from the sending of a message to the first delta on the socket, less the same
+// time of a direct call to the provider.
 //
-// Where the time goes, measured on two cores, in ms of 2.8: to session-manager 0.25; prompts read anew and the
-// conversation 0.55; the transaction 0.75, during which the harness gets everything ready but the sending; go and
-// the request on the wire 0.5; back through the harness 0.4, the stream and the gateway 0.35.
+// The parts of the time, measured on two cores, in ms of 2.8: 0.25 to session-manager; 0.55 for reading the prompts and
+// the conversation; 0.75 for the transaction, during which the harness prepares everything except the sending; 0.5 for
+// the start and the request to the model; 0.4 back through the harness, 0.35 for the stream and the gateway.
 func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		var through, direct, reaching []time.Duration
@@ -184,7 +185,7 @@ func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// callDirectly makes one model call by hand and returns the time to its first delta.
+// callDirectly makes one model call without kaged and returns the time to its first delta.
 func (w *world) callDirectly(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages",

@@ -24,15 +24,15 @@ const (
 	parallelSetup = 16
 )
 
-// result is the outcome of following one run.
+// result is the measured result of one run.
 type result struct {
-	begun      time.Time       // when the message was posted
-	firstDelta time.Duration   // from the post
+	begun      time.Time       // the time when the message was posted
+	firstDelta time.Duration   // the time since the post
 	text       string          // all deltas
-	lag        []time.Duration // from the writing of each delta to its coming
+	lag        []time.Duration // the times from the write of each delta to its arrival
 }
 
-// follow posts a message on a socket of its own and reads frames to the end of the run.
+// follow posts a message on its own socket and reads frames to the end of the run.
 func (d *daemon) follow(ctx context.Context, session, text string) (result, error) {
 	socket, err := d.client.Attach(ctx, session, map[string]int64{}, false)
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *daemon) follow(ctx context.Context, session, text string) (result, erro
 	return read(socket, begun)
 }
 
-// read reads frames until the session is idle again, and holds them to their order.
+// read reads frames until the session is idle again, and checks their order.
 func read(socket *client.Socket, begun time.Time) (result, error) {
 	r := result{begun: begun}
 	var text strings.Builder
@@ -118,7 +118,7 @@ func closeAll(sockets []*client.Socket) {
 	}
 }
 
-// stream has every session stream at once and returns the result of each and the total time.
+// stream makes every session stream at once and returns the result of each and the total time.
 func (d *daemon) stream(ctx context.Context, n int) ([]result, time.Duration, error) {
 	ids, sockets, err := d.open(ctx, n)
 	defer closeAll(sockets)
@@ -141,7 +141,7 @@ func (d *daemon) stream(ctx context.Context, n int) ([]result, time.Duration, er
 	return results, time.Since(begun), err
 }
 
-// exact reports an error unless every session's text has every delta, in the order they were written.
+// exact reports an error unless every session's text has every delta, in order.
 func exact(results []result) error {
 	for i, r := range results {
 		stamps := strings.Fields(r.text)
@@ -157,11 +157,12 @@ func exact(results []result) error {
 	return nil
 }
 
-// measureBurst: 100 sessions stream 200 deltas each at once. The floor is the same streams read by hand.
+// measureBurst measures 100 sessions that stream 200 deltas each at once. The floor is reading the same streams without
+// kaged.
 func measureBurst(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: deltas})
-		if _, _, err := d.stream(ctx, sessions); err != nil { // warms up
+		if _, _, err := d.stream(ctx, sessions); err != nil { // fills caches
 			return nil, err
 		}
 		if err := d.resetPeak(); err != nil {
@@ -204,7 +205,7 @@ func measureBurst(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// relay reads the model's streams by hand, as many at once.
+// relay reads the same number of the model's streams at once, without kaged.
 func (w *world) relay(ctx context.Context) (time.Duration, error) {
 	var group errgroup.Group
 	begun := time.Now()
@@ -230,8 +231,8 @@ func (w *world) relay(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// measurePace has 100 sessions stream at once with 10 ms between deltas: the delay of each delta, and the CPU time
-// of all.
+// measurePace makes 100 sessions stream at once with 10 ms between deltas, and measures the delay of each delta, and
+// the CPU time of all.
 func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: deltas, interval: pace})
@@ -273,7 +274,7 @@ func measurePace(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// measureIdle: memory of an idle session with an open socket.
+// measureIdle measures the memory of an idle session with an open socket.
 func measureIdle(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		_, warm, err := d.open(ctx, 20)

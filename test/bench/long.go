@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A long answer is 384 deltas of 32 KiB: 12 MB.
+// A long answer has 384 deltas of 32 KiB, 12 MB in total.
 const (
 	longAnswers  = 8
 	longDeltas   = 384
 	longPadding  = 32 << 10
 	longInterval = 5 * time.Millisecond
-	longRest     = 20 * time.Second // from the last answer to when memory is looked at again
+	longRest     = 20 * time.Second // the time from the last answer to the second measurement of the memory
 )
 
-// measureLongAnswers: the memory of eight answers of 12 MB at once, and the part of it that is kept afterwards.
+// measureLongAnswers measures the memory of eight answers of 12 MB at once, and the part of it that remains afterwards.
 func measureLongAnswers(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
 		w.model.set(plan{deltas: longDeltas, padding: longPadding, interval: longInterval})

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Machine describes in one line the machine that figures were measured on: processor, cores, kernel, load. The load
-// is the number of other runnable processes in the last minute; figures of a loaded machine compare with each other
-// only.
+// Machine describes in one line the machine of the measurement: processor, cores, kernel, load. The load is the average
+// number of other runnable processes in the last minute. Figures of a loaded machine can only be compared with each
+// other.
 func Machine() string {
 	kernel := strings.TrimSpace(contentOf("/proc/sys/kernel/osrelease"))
 	load, _, _ := strings.Cut(contentOf("/proc/loadavg"), " ")
 	return fmt.Sprintf("%s, %d cores, %s %s, load %s", processor(), runtime.NumCPU(), runtime.GOOS, kernel, load)
 }
 
-// processor returns the model name that the kernel tells.
+// processor returns the kernel's model name of the processor.
 func processor() string {
 	for line := range strings.Lines(contentOf("/proc/cpuinfo")) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
@@ -26,7 +26,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// contentOf returns a file's text, "" where it cannot be read.
+// contentOf returns a file's text, "" if it cannot be read.
 func contentOf(path string) string {
 	data, _ := os.ReadFile(path)
 	return string(data)

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// The shape of the tree of a million files. Its files are links to a few, which makes it cheap to make and to remove; a
-// search has to open and read each all the same.
+// The size of the tree of a million files. Its files are hard links to a few, so that the tree is quick to create and
+// to remove; a search has to open and read each file nevertheless.
 const (
 	millionFolders = 10_000
 	filesInFolder  = 100
-	originals      = 20 // one file has at most 65,000 names on ext4
+	originals      = 20 // one file can have at most 65,000 names on ext4
 	millionRounds  = 2
 )
 
-// measureMillion: one search of each kind in a tree of a million files, and the memory it takes.
+// measureMillion measures one search of each kind in a tree of a million files, and the memory for it.
 func measureMillion(ctx context.Context, w *world) ([]Figure, error) {
 	tree := filepath.Join(w.dir, "million")
 	defer os.RemoveAll(tree)

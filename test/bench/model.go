@@ -13,36 +13,36 @@ import (
 	"time"
 )
 
-// model is a provider that speaks Anthropic's format with as little work as can be, and notes when it wrote and was
-// asked.
+// model is a provider with Anthropic's format that does as little work as possible, and records the times of requests
+// and answers.
 type model struct {
 	server *http.Server
 	url    string
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	plan    plan
-	arrived []time.Time // of each request since the plan was set
-	ended   []time.Time // of each answer's last byte
+	arrived []time.Time // the times of the requests since the plan was set
+	ended   []time.Time // the times of each answer's last byte
 	bodies  []int       // the sizes of the requests in bytes
-	tokens  int         // the counted input tokens of the last one
+	tokens  int         // the counted input tokens of the last request
 }
 
-// plan returns a model's answer.
+// plan determines a model's answers.
 type plan struct {
-	// tool and input: so many rounds of this call, then text. ROUND in the input is the number of the round: kaged ends an
-	// agent that makes the same call over and over.
+	// tool and input: the answer has this call in the given number of rounds, and then text. ROUND in the input is
+	// replaced by the number of the round, because kaged ends an agent that repeats the same call.
 	tool, input string
 	rounds      int
-	// width is how many of the calls a turn has, one if it is 0. CALL in the input is the number of the call.
+	// width is the number of calls per turn, one if it is 0. CALL in the input is replaced by the number of the call.
 	width int
-	// takes is how long an answer lets wait for itself; hold is waited for before it, unless nil.
+	// takes is the delay of an answer. Unless hold is nil, an answer waits for it first.
 	takes time.Duration
 	hold  chan struct{}
 	// below is the plan for the agents below the root, which have belowPrompt as their system prompt.
 	below *plan
-	// deltas of text with interval between them; each is the time it was written, in nanoseconds.
+	// deltas of text with interval between them; each has the time of its write, in nanoseconds
 	deltas   int
-	padding  int // bytes behind the time in each
+	padding  int // bytes after the time in each
 	interval time.Duration
 	// count returns the input tokens of a request; nil for 10.
 	count func(body []byte) int

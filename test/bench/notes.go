@@ -9,8 +9,8 @@ import (
 	"unicode"
 )
 
-// The notes of a long-lived project: one for each service, subject and place. Every word of a title stands in hundreds
-// of notes; only together they tell one.
+// The notes of a long-lived project: one for each service, subject and place. Every word of a title is in hundreds of
+// notes; only all words together identify one.
 var (
 	noteServices = strings.Fields(`billing ledger gateway search checkout inventory notifications scheduler authentication
 		profiles payments shipping catalog pricing recommendations analytics reporting warehouse messaging webhooks uploads
@@ -140,7 +140,7 @@ var noteRemarks = []string{
 	"Nobody remembers why it was higher before.",
 }
 
-// memoryNotes is how many notes there are: each service, subject and place.
+// memoryNotes is the number of notes: one for each service, subject and place.
 const memoryNotes = 10_000
 
 // note is a note of the collection.
@@ -150,7 +150,7 @@ type note struct {
 	subject        noteSubject
 }
 
-// makeNotes returns the notes, always the same.
+// makeNotes returns the notes. They are always the same.
 func makeNotes() []note {
 	random := rand.New(rand.NewPCG(3, 3))
 	notes := make([]note, 0, memoryNotes)
@@ -166,8 +166,8 @@ func makeNotes() []note {
 	return notes
 }
 
-// noteText writes a note: a title, the fact somewhere among remarks that name other services and places, and sometimes
-// the setting.
+// noteText writes a note: a title, the fact among remarks that name other services and places, and in some notes the
+// setting.
 func noteText(random *rand.Rand, subject noteSubject, service, place string) string {
 	pick := func(list []string) string { return list[random.IntN(len(list))] }
 	var lines []string
@@ -200,7 +200,7 @@ type memoryQuestion struct {
 }
 
 // makeQuestions returns 200 questions about as many notes: in the words of the note, in other forms of them, with a
-// letter missing, and by the name of the setting.
+// letter missing, and with the name of the setting.
 func makeQuestions(notes []note) []memoryQuestion {
 	random := rand.New(rand.NewPCG(4, 4))
 	var list []memoryQuestion
@@ -222,7 +222,7 @@ func makeQuestions(notes []note) []memoryQuestion {
 	return list
 }
 
-// misspell leaves a letter out of the middle of one of the longest words.
+// misspell removes a letter from the middle of one of the longest words.
 func misspell(random *rand.Rand, text string) string {
 	words := strings.Fields(text)
 	var long []int
@@ -240,7 +240,7 @@ func misspell(random *rand.Rand, text string) string {
 	return strings.Join(words, " ")
 }
 
-// spaced writes the parts of a name as words: retryLimit is " retry limit".
+// spaced writes the parts of a name as words: retryLimit becomes " retry limit".
 func spaced(name string) string {
 	var b strings.Builder
 	b.WriteByte(' ')

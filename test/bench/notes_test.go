@@ -6,11 +6,10 @@ import (
 	"testing"
 )
 
-// plainQuestion matches questions that ripgrep takes as words.
+// plainQuestion matches questions that ripgrep reads as words.
 var plainQuestion = regexp.MustCompile(`^[a-zA-Z ,()-]+$`)
 
-// The notes are always the same; each question has one answer, and holds only characters that ripgrep takes as
-// words.
+// The notes are always the same. Each question has one answer, and only characters that ripgrep reads as words.
 func TestNotesAndQuestions(t *testing.T) {
 	t.Parallel()
 	notes := makeNotes()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// patchRounds is how often a patch is applied; every other round takes it back.
+// patchRounds is the number of times a patch is applied; every second round reverts it.
 const patchRounds = 20
 
 // patchCase is a set of changes that edit.patch and GNU patch make to two equal trees.
@@ -22,7 +22,7 @@ type patchCase struct {
 	before, after map[string]string
 }
 
-// measurePatch: edit.patch against GNU patch.
+// measurePatch compares edit.patch with GNU patch.
 func measurePatch(ctx context.Context, w *world) ([]Figure, error) {
 	gnu := w.findPeer(ctx, "GNU patch", "patch")
 	return w.withRunner(ctx, func(r *runner) ([]Figure, error) {
@@ -64,7 +64,7 @@ func patchCases() []patchCase {
 	return []patchCase{one, long, many, mixed}
 }
 
-// source is a text of so many lines, every n-th changed.
+// source returns a text with the number of lines, of which every n-th is changed.
 func source(file, lines, n int) string {
 	var b strings.Builder
 	for i := range lines {
@@ -77,7 +77,7 @@ func source(file, lines, n int) string {
 	return b.String()
 }
 
-// hunks returns each changed line with three lines around it, as both formats write it.
+// hunks returns each changed line with three lines around it, in the form of both formats.
 func hunks(before, after string, numbers bool) string {
 	old, new := strings.SplitAfter(before, "\n"), strings.SplitAfter(after, "\n")
 	var b strings.Builder
@@ -102,7 +102,7 @@ func hunks(before, after string, numbers bool) string {
 	return b.String()
 }
 
-// signed returns every line of a text with a sign.
+// signed returns every line of a text with a sign before it.
 func signed(sign, text string) string {
 	return sign + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+sign) + "\n"
 }
@@ -153,7 +153,7 @@ func allNames(trees ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// holdPatch applies a patch and takes it back, in turns with the peer on a tree of its own, and compares the trees
+// holdPatch applies a patch and reverts it, alternately with the peer on a tree of its own, and compares the trees
 // after each.
 func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer) ([]Figure, error) {
 	dir := filepath.Join(w.dir, "patch", c.name)
@@ -203,7 +203,7 @@ func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer)
 		if err := holds(ours, want); err != nil {
 			return nil, fmt.Errorf("edit.patch: %w", err)
 		}
-		if round >= 2 { // the first ones warm up
+		if round >= 2 { // the first rounds fill caches
 			ourWall, ourCPU = append(ourWall, took), ourCPU+after-before
 		}
 		if gnu.path == "" {
@@ -241,7 +241,7 @@ func writeFile(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o644)
 }
 
-// holds reports the differences of a tree from the wanted one; empty folders do not count.
+// holds reports the differences between a tree and the wanted one; empty folders do not count.
 func holds(root string, want map[string]string) error {
 	found := 0
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// peer is a program with the job of a tool, measured beside it.
+// peer is a program with the task of a tool, for comparison.
 type peer struct {
-	// title is its name and version, path where it is; an empty path says that it is not installed.
+	// title is its name and version. path is its path, empty if it is not installed.
 	title, path string
 }
 
-// findPeer looks for a program by its names in PATH and in the folder of `scripts/setup.sh bench`.
+// findPeer finds a program by its names in PATH and in the folder of `scripts/setup.sh bench`.
 func (w *world) findPeer(ctx context.Context, title string, names ...string) peer {
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(w.kaged), "peers", name)
@@ -41,16 +41,16 @@ func (w *world) findPeer(ctx context.Context, title string, names ...string) pee
 	return peer{title: title}
 }
 
-// missing is the text that stands where the peer's figure would.
+// missing returns the text in the place of the peer's figure.
 func (p peer) missing() string { return p.title + " is not installed: scripts/setup.sh bench" }
 
-// ran is the cost and the output of one run of a program.
+// ran has the cost and the output of one run of a program.
 type ran struct {
 	wall, cpu time.Duration
 	output    []byte
 }
 
-// run runs the peer in dir. Exit code 1 is no failure: these programs use it for an empty result.
+// run runs the peer in dir. Exit code 1 is no failure, because these programs use it for an empty result.
 func (p peer) run(ctx context.Context, dir string, args ...string) (ran, error) {
 	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Dir = dir

@@ -26,8 +26,8 @@ type fts5Answers struct {
 	}
 }
 
-// measureRecall: memory.search on 10,000 notes and 200 questions, its recall beside SQLite's FTS5, its time beside
-// ripgrep's.
+// measureRecall measures memory.search on 10,000 notes and 200 questions: its recall against SQLite's FTS5, its time
+// against ripgrep's.
 func measureRecall(ctx context.Context, w *world) ([]Figure, error) {
 	notes := makeNotes()
 	questions, project := makeQuestions(notes), filepath.Join(w.dir, "notes")
@@ -73,8 +73,8 @@ func (r *runner) recalled(ctx context.Context, project, question string) ([]stri
 	return paths, nil
 }
 
-// recallTimes measures the first question, which reads the notes, and each of the others in turns with a ripgrep that
-// looks for any of its words.
+// recallTimes measures the first question, which reads the notes, and each of the others, alternately with a ripgrep
+// that searches for any of its words.
 func (r *runner) recallTimes(
 	ctx context.Context, w *world, project string, questions []memoryQuestion,
 ) ([]Figure, error) {
@@ -114,8 +114,8 @@ func (r *runner) recallTimes(
 	return []Figure{first, median, worst}, nil
 }
 
-// recallMissed counts the questions, all and by kind, the note of which is not among the first five, for memory.search
-// and for the tokenizer of FTS5 that misses fewest.
+// recallMissed counts the questions, all and by kind, with a note that is not among the first five, for memory.search
+// and for the tokenizer of FTS5 that misses the fewest.
 func (r *runner) recallMissed(
 	ctx context.Context, w *world, project string, questions []memoryQuestion,
 ) ([]Figure, error) {
@@ -169,7 +169,7 @@ func (r *runner) recallMissed(
 	return figures, nil
 }
 
-// fts5 has SQLite answer the questions.
+// fts5 returns SQLite's answers to the questions.
 func fts5(ctx context.Context, python peer, project string, questions []memoryQuestion) (fts5Answers, error) {
 	var texts []string
 	for _, q := range questions {

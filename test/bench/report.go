@@ -17,24 +17,24 @@ type Figure struct {
 	// Value is the number; smaller is better.
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	// Floor is the same done without kaged, 0 where there is no such thing.
+	// Floor is the value of the same task without kaged, 0 if there is none.
 	Floor float64 `json:"floor,omitempty"`
 	// Spread is the distance of the 10th to the 90th percentile of the sample, as a fraction of its median; 0 for a single
 	// measurement.
 	Spread float64 `json:"spread,omitempty"`
-	// Peer names the program that was measured in the same run, in turns with kaged.
+	// Peer names the program that was measured in the same run, alternately with kaged.
 	Peer string `json:"peer,omitempty"`
-	// Rival is the peer's value in the same run, 0 without a peer; the ratio and the target are then about it.
+	// Rival is the peer's value in the same run, 0 without a peer. With a rival, the ratio and the target refer to it.
 	Rival float64 `json:"rival,omitempty"`
 	// Quoted are values of peers measured on another day, on a machine of this kind.
 	Quoted string `json:"quoted,omitempty"`
 	// Note describes the figure's scope, if the name does not.
 	Note string `json:"note,omitempty"`
-	// Target is the aim, 0 if absent: of the ratio where there is a rival, else of the value.
+	// Target is the aim, 0 if absent: of the ratio if there is a rival, otherwise of the value.
 	Target float64 `json:"target,omitempty"`
 }
 
-// Met reports whether the target is met; a figure without one is.
+// Met reports whether the target is met. A figure without a target counts as met.
 func (f Figure) Met() bool {
 	if f.Rival != 0 {
 		return f.Target == 0 || f.Ratio() <= f.Target
@@ -42,7 +42,7 @@ func (f Figure) Met() bool {
 	return f.Target == 0 || f.Value <= f.Target
 }
 
-// Ratio is the value over the rival's, or over the floor, 0 without either.
+// Ratio is the value divided by the rival's value, or by the floor, 0 without both.
 func (f Figure) Ratio() float64 {
 	switch {
 	case f.Rival != 0:
@@ -56,7 +56,8 @@ func (f Figure) Ratio() float64 {
 // quotedOn is the day on which the values in Quoted were measured.
 const quotedOn = "2026-11-20"
 
-// peer is the text of the column: the peer and its value, marked as measured in this run or quoted from another day.
+// peer returns the text of the column: the peer and its value, marked as measured in this run or quoted from another
+// day.
 func (f Figure) peer() string {
 	switch {
 	case f.Rival != 0:
@@ -98,7 +99,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// percentile returns the p-th percentile, 0 to 100, of a sample, which it sorts; 0 for an empty one.
+// percentile returns the p-th percentile, 0 to 100, of a sample, which it sorts; 0 for an empty sample.
 func percentile(sample []time.Duration, p float64) time.Duration {
 	if len(sample) == 0 {
 		return 0
@@ -117,7 +118,7 @@ func spread(sample []time.Duration) float64 {
 	return float64(percentile(sample, 90)-percentile(sample, 10)) / float64(median)
 }
 
-// WriteSpread writes a line for each figure of a sample: how far its values lie apart.
+// WriteSpread writes a line with the spread for each figure of a sample.
 func WriteSpread(w io.Writer, figures []Figure) {
 	for _, f := range figures {
 		if f.Spread != 0 {

@@ -25,7 +25,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// runner is a tool-runner in a process of its own, called as the harness calls it: over gRPC on a unix socket.
+// runner is a tool-runner in its own process, called as the harness calls it: over gRPC on a unix socket.
 type runner struct {
 	toolrunnerv1.ToolRunnerServiceClient
 	conn   *grpc.ClientConn
@@ -34,7 +34,7 @@ type runner struct {
 	nextID atomic.Int64
 }
 
-// startRunner starts the tool-runner beside the kaged that is measured and returns when it serves.
+// startRunner starts the tool-runner of the measured kaged and returns when it serves.
 func (w *world) startRunner(ctx context.Context) (_ *runner, err error) {
 	data := filepath.Join(w.dir, "runner")
 	r := &runner{cmd: exec.Command(filepath.Join(filepath.Dir(w.kaged), "tool-runner"), "--data-dir", data)}
@@ -72,7 +72,7 @@ func (r *runner) stop() {
 	_ = r.cmd.Wait()
 }
 
-// call runs a tool on a project and returns the result as the model would read it.
+// call runs a tool on a project and returns the result in the form for the model.
 func (r *runner) call(ctx context.Context, session, project, tool string, params any) (string, error) {
 	return r.as(ctx, session, project, tool, params, uncaged)
 }
@@ -80,14 +80,15 @@ func (r *runner) call(ctx context.Context, session, project, tool string, params
 // uncaged is a caller without a cage.
 func uncaged(*toolrunnerv1.ToolContext) {}
 
-// as is call for a caller that change describes.
+// as is call for another caller, which change describes.
 func (r *runner) as(
 	ctx context.Context, session, project, tool string, params any, change func(*toolrunnerv1.ToolContext),
 ) (string, error) {
 	return r.run(ctx, strconv.FormatInt(r.nextID.Add(1), 10), session, project, tool, params, change)
 }
 
-// knock sends the same as call in a form that is refused before any look-up: the cost of the messages alone.
+// knock sends the message of call in a form that is refused before any look-up, to measure the cost of the messages
+// alone.
 func (r *runner) knock(ctx context.Context, session, project, tool string, params any) error {
 	if _, err := r.run(ctx, "", session, project, tool, params, uncaged); !errors.Is(err, fault.BadRequest) {
 		return fmt.Errorf("a call without an id: %v", err)
@@ -121,7 +122,7 @@ func (r *runner) run(
 			return "", err
 		}
 		if result := event.GetResult(); result != nil {
-			// The end follows at once. A stream that is not read to it would leave a goroutine behind.
+			// The end follows at once. The stream is read to its end, because otherwise a goroutine would remain.
 			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 				return "", fmt.Errorf("after the result came no end but %v", err)
 			}
@@ -139,7 +140,7 @@ func (r *runner) ping(ctx context.Context) error {
 	return err
 }
 
-// cpu returns the CPU time the process has used, to the nanosecond: the clock of a process is named by its number.
+// cpu returns the CPU time of the process in nanoseconds. The number of a process selects its clock.
 func (r *runner) cpu() (time.Duration, error) {
 	const schedClock = 2 // CPUCLOCK_SCHED, the sum over all threads
 	var ts unix.Timespec

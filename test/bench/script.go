@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// How many steps of a kind the script has. The first of each kind warms up and is not counted.
+// The number of steps of each kind in the script. The first step of each kind fills caches and is not counted.
 const scriptReads, scriptWrites, scriptChildren = 11, 9, 6
 
 type params = map[string]any
@@ -26,11 +26,11 @@ type scriptCall struct {
 	input params
 }
 
-// scriptStep is an answer of the model to the root agent: a call whose duration is added to a list, unless nil.
+// scriptStep is an answer of the model to the root agent: a call, and the list to which its time is added, unless nil.
 type scriptStep struct {
 	call scriptCall
 	took *[]time.Duration
-	// broken says whether the written file does not compile; nil for other steps.
+	// broken is true if the written file does not compile; nil for other steps.
 	broken *bool
 	child  string // the marker of the child that the call starts, if any
 }
@@ -38,21 +38,21 @@ type scriptStep struct {
 // scriptTimes are the times between the end of an answer and the next request.
 type scriptTimes struct {
 	reads, writes, children []time.Duration
-	// right is how many requests after a write tell of the error in the file if there is one, and only then.
+	// right is the number of requests after a write that correctly show whether the file has an error.
 	right int
 }
 
-// script is a model that answers the conversation with rootMessage by the steps of a list, those below it with text,
-// and requests without tools, such as for a title, with text too.
+// script is a model that answers the conversation with rootMessage by the steps of a list, the conversations of
+// children with text, and requests without tools, such as for a title, with text too.
 type script struct {
 	server *http.Server
 	url    string
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	steps   []scriptStep
 	times   *scriptTimes
 	ended   []time.Time // the last byte of each answer to the root
-	said    int         // answers to the root
+	said    int         // the number of answers to the root
 	started map[string]bool
 }
 
@@ -107,7 +107,8 @@ func scriptSteps(dir string, tools harnessTools, t *scriptTimes) (steps []script
 			call: tools.read(dir, fmt.Sprintf("part%d.txt", i), ""), took: counted(i, &t.reads),
 		})
 	}
-	steps = append(steps, scriptStep{call: tools.read(dir, "main.go", "")}) // some write only what they have read
+	// some harnesses write only files that they have read
+	steps = append(steps, scriptStep{call: tools.read(dir, "main.go", "")})
 	for i := range scriptWrites {
 		broken := i%2 == 1
 		step := scriptStep{call: tools.write(dir, "main.go", scriptMain(i, broken)), took: counted(i, &t.writes)}
@@ -125,7 +126,7 @@ func scriptSteps(dir string, tools harnessTools, t *scriptTimes) (steps []script
 	return steps
 }
 
-// scriptMain returns a version of main.go, with an undefined name if it is broken.
+// scriptMain returns a version of main.go, with an undefined name if broken is true.
 func scriptMain(version int, broken bool) string {
 	name := "version"
 	if broken {
@@ -134,7 +135,7 @@ func scriptMain(version int, broken bool) string {
 	return fmt.Sprintf("package main\n\nconst version = %d\n\nfunc main() { println(%s) }\n", version, name)
 }
 
-// writeScriptProject writes the project that the script is about, as it is before a run.
+// writeScriptProject writes the project of the script in its state before a run.
 func writeScriptProject(dir string) error {
 	files := map[string]string{"go.mod": "module example.com/m\n\ngo 1.24\n", "main.go": scriptMain(-1, false)}
 	for i := range scriptReads {
@@ -185,7 +186,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.awaitChildren(r.Context())
 	}
 	if answer.tool != "" {
-		input, _ := json.Marshal(answer.input) // plain values have a JSON form
+		input, _ := json.Marshal(answer.input) // plain values can be encoded as JSON
 		call(w, plan{tool: answer.tool, input: string(input)}, s.count())
 	} else {
 		text(w, plan{})
@@ -198,8 +199,8 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// awaitChildren returns when every child has asked the model, or at the end of the context. A harness may start its
-// children while the parent goes on, and end them with it.
+// awaitChildren returns when every child has sent a request, or at the end of the context. A harness may start its
+// children while the parent continues, and end them with it.
 func (s *script) awaitChildren(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -218,7 +219,7 @@ func (s *script) count() int {
 	return s.said
 }
 
-// next returns the answer to a request, a call without a tool for text, and whether it is to the root agent.
+// next returns the answer to a request, a call without a tool for text, and whether it is for the root agent.
 func (s *script) next(now time.Time, tools bool, users, last []byte) (scriptCall, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +254,7 @@ func (s *script) next(now time.Time, tools bool, users, last []byte) (scriptCall
 	return s.steps[s.said-1].call, true
 }
 
-// userText returns the text that a user or a harness has written into a message, without the results of tools.
+// userText returns the text of a message that a user or a harness has written, without the results of tools.
 func userText(content json.RawMessage) []byte {
 	var plain string
 	if json.Unmarshal(content, &plain) == nil {

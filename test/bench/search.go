@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// rounds is how often a search is done.
+// rounds is the number of times a search is run.
 const rounds = 9
 
 // grepParams are the parameters of search.grep.
@@ -24,10 +24,10 @@ type grepParams struct {
 	OutputMode string `json:"output_mode,omitempty"`
 }
 
-// ripgrep has the scope of search.grep: hidden files too, .gitignore also outside a repository, .git excluded.
+// ripgrep has the scope of search.grep: with hidden files, .gitignore even outside a repository, without .git.
 var ripgrep = []string{"--no-config", "--hidden", "--no-require-git", "--glob", "!.git", "--color", "never"}
 
-// trees returns the trees that are searched: real sources, and many small files.
+// trees returns the trees for the searches: real sources, and many small files.
 func (w *world) trees(ctx context.Context) (sources, small string, err error) {
 	if sources, err = w.sources(ctx); err == nil {
 		small, err = w.small(ctx)
@@ -35,7 +35,7 @@ func (w *world) trees(ctx context.Context) (sources, small string, err error) {
 	return sources, small, err
 }
 
-// measureGrep: search.grep against ripgrep.
+// measureGrep compares search.grep with ripgrep.
 func measureGrep(ctx context.Context, w *world) ([]Figure, error) {
 	sources, small, err := w.trees(ctx)
 	if err != nil {
@@ -92,8 +92,8 @@ type grepAnswer struct {
 	Truncated    bool
 }
 
-// sameLines compares the result of search.grep with ripgrep's "path NUL line : text". An answer that was cut short
-// must be the beginning of theirs and have counted all.
+// sameLines compares the result of search.grep with ripgrep's "path NUL line : text". A truncated answer must be the
+// beginning of ripgrep's, with the count of all.
 func sameLines(ours string, theirs []byte) error {
 	var answer grepAnswer
 	if err := json.Unmarshal([]byte(ours), &answer); err != nil {
@@ -134,7 +134,7 @@ func sameLines(ours string, theirs []byte) error {
 	return nil
 }
 
-// sameNames holds the files search.grep found against those ripgrep names.
+// sameNames compares the files that search.grep found with those of ripgrep.
 func sameNames(ours string, theirs []byte) error {
 	var answer grepAnswer
 	if err := json.Unmarshal([]byte(ours), &answer); err != nil {
@@ -153,12 +153,12 @@ func sameNames(ours string, theirs []byte) error {
 	return nil
 }
 
-// split returns the names in a list that is separated by NULs.
+// split returns the names in a list separated by NULs.
 func split(list []byte) []string {
 	return strings.FieldsFunc(string(list), func(r rune) bool { return r == 0 })
 }
 
-// measureGlob: search.glob against fd and ripgrep's list of files.
+// measureGlob compares search.glob with fd and ripgrep's list of files.
 func measureGlob(ctx context.Context, w *world) ([]Figure, error) {
 	sources, small, err := w.trees(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func measureGlob(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// fdArgs make fd look for names where search.glob does; filesArgs make ripgrep list every file.
+// fdArgs make fd search names like search.glob; filesArgs make ripgrep list every file.
 func fdArgs(pattern string) []string {
 	return []string{
 		"--hidden", "--case-sensitive", "--exclude", ".git", "--type", "f", "--print0", "--color", "never", "--glob", pattern,
@@ -201,7 +201,7 @@ func globAgainst(name, tree, pattern string, p peer, args []string) contest {
 	}
 }
 
-// sameNewest holds the files search.glob returned against the hundred of the peer's that were changed last.
+// sameNewest compares the files that search.glob returned with the hundred most recently changed files of the peer.
 func sameNewest(tree, ours string, theirs []byte) error {
 	const most = 100
 	var answer struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A figure with a rival is judged by the ratio, one without by its value.
+// A figure with a rival is judged by the ratio, a figure without by its value.
 func TestFigureAgainstARival(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -27,7 +27,7 @@ func TestFigureAgainstARival(t *testing.T) {
 	}
 }
 
-// Answers count as equal only if they are: a line, a place, a text or a number that differs is told.
+// Answers are equal only if lines, positions, texts and numbers are; the error names the difference.
 func TestSameLines(t *testing.T) {
 	t.Parallel()
 	theirs := "./b\x0012:two\n./a\x003:one\r\n"
@@ -67,7 +67,7 @@ func TestSameLines(t *testing.T) {
 	}
 }
 
-// The files a glob returns are held against the peer's by age.
+// The files of a glob are compared with the peer's by their times.
 func TestSameNewest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,11 +18,12 @@ const (
 	generatedFiles   = 1200
 )
 
-// goFolders are folders of Go's sources without broken test data, some 2,400 files, half of them in the last.
+// goFolders are folders of Go's sources without broken test data, with some 2,400 files, half of them in the last
+// folder.
 var goFolders = []string{"net", "crypto", "encoding", "os", "internal"}
 
-// measureStructural: search.ast and edit.ast against ast-grep's own command, on a real tree of Go and on made ones of
-// TypeScript and Python.
+// measureStructural compares search.ast and edit.ast with ast-grep's own command, on a real tree of Go and on generated
+// trees of TypeScript and Python.
 func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 	sources, err := w.sources(ctx)
 	if err != nil {
@@ -64,7 +65,7 @@ func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 		if c.rewrite == "" {
 			continue
 		}
-		// edit.ast takes one folder.
+		// edit.ast accepts one folder.
 		folder := folders[len(folders)-1]
 		args = append(slices.Insert(args[:len(args)-len(folders)], 1, "--rewrite", c.rewrite), folder)
 		contests = append(contests, contest{
@@ -83,7 +84,7 @@ func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 	})
 }
 
-// node is a match of ast-grep's, as it prints one a line.
+// node is a match in ast-grep's output, which has one per line.
 type node struct {
 	File  string
 	Range struct {
@@ -109,7 +110,7 @@ func nodes(theirs []byte) ([]node, error) {
 	return all, nil
 }
 
-// sameNodes compares the result of search.ast with ast-grep's: the number, and the places of the shown matches.
+// sameNodes compares the result of search.ast with ast-grep's: the number, and the positions of the shown matches.
 func sameNodes(ours string, theirs []byte) error {
 	var answer struct {
 		Matches []struct {
@@ -140,7 +141,7 @@ func sameNodes(ours string, theirs []byte) error {
 	return nil
 }
 
-// sameRewrites holds the changes edit.ast would make against ast-grep's.
+// sameRewrites compares the changes of edit.ast with ast-grep's.
 func sameRewrites(ours string, theirs []byte) error {
 	var answer struct {
 		Changes []struct {
@@ -156,7 +157,7 @@ func sameRewrites(ours string, theirs []byte) error {
 	if err != nil {
 		return err
 	}
-	// A rewrite never reaches into another; the peer lists those inside others, too.
+	// Rewrites of edit.ast never overlap; the peer also lists those inside others.
 	var last node
 	all = slices.DeleteFunc(all, func(n node) bool {
 		inside := n.File == last.File && n.Range.ByteOffset.Start < last.Range.ByteOffset.End
@@ -180,7 +181,7 @@ func sameRewrites(ours string, theirs []byte) error {
 	return nil
 }
 
-// generated returns a tree of files that write makes.
+// generated returns a tree of files with the content of write.
 func (w *world) generated(
 	ctx context.Context, name, extension string, write func(*rand.Rand, *bytes.Buffer),
 ) (string, error) {

@@ -23,23 +23,22 @@ import (
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
-// unprivileged is the user cages are made as beside root.
+// unprivileged is the user, besides root, that creates cages.
 const unprivileged = 64322
 
-// supervisor is a sandbox-supervisor in a process of its own, called as the tool-runner calls it.
+// supervisor is a sandbox-supervisor in its own process, called as the tool-runner calls it.
 type supervisor struct {
 	sandboxsupervisorv1.SandboxServiceClient
 	conn    *grpc.ClientConn
 	cmd     *exec.Cmd
-	dir     string // where everything of it is, the project too
+	dir     string // the folder of all its files and of the project
 	project string
 }
 
-// startSupervisor starts the sandbox-supervisor beside the kaged that is measured, as the given user, and returns
-// when it serves.
+// startSupervisor starts the sandbox-supervisor of the measured kaged, as the given user, and returns when it serves.
 func (w *world) startSupervisor(ctx context.Context, uid int) (_ *supervisor, err error) {
 	s := &supervisor{}
-	// Not in w.dir, which is its owner's alone.
+	// The folder is not in w.dir, because only its owner may enter that.
 	if s.dir, err = os.MkdirTemp("", "kaged-bench-cage-"); err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func (s *supervisor) ping(ctx context.Context) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// held is a cage that is held.
+// held is a cage on hold.
 type held struct {
 	s      *supervisor
 	id     string
@@ -111,7 +110,7 @@ type held struct {
 	stream sandboxsupervisorv1.SandboxService_HoldCageClient
 }
 
-// hold makes a cage and returns when commands can be started in it.
+// hold creates a cage and returns when commands can be started in it.
 func (s *supervisor) hold(ctx context.Context, policy *commonv1.CagePolicy) (*held, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &held{s: s, id: ident.New(), policy: policy, cancel: cancel}
@@ -130,7 +129,7 @@ func (s *supervisor) hold(ctx context.Context, policy *commonv1.CagePolicy) (*he
 	return c, nil
 }
 
-// release ends the cage and returns when it is gone.
+// release ends the cage and returns when it has ended.
 func (c *held) release(ctx context.Context) error {
 	c.cancel()
 	_, err := c.s.EndOwner(ctx, &sandboxsupervisorv1.EndOwnerRequest{SessionId: c.id})
@@ -145,7 +144,7 @@ func (c *held) command(terminal bool, argv ...string) *sandboxsupervisorv1.ExecS
 	return start
 }
 
-// command is a command in a cage of its own, or without one.
+// command returns a command with its own cage, or without a cage.
 func (s *supervisor) command(
 	policy *commonv1.CagePolicy, terminal bool, argv ...string,
 ) *sandboxsupervisorv1.ExecStart {
@@ -170,7 +169,7 @@ func (s *supervisor) descendants() (total int64, err error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
@@ -190,8 +189,8 @@ func (s *supervisor) descendants() (total int64, err error) {
 	return total, nil
 }
 
-// runtimes are the programs that make boxes of the same kind, and their arguments to run true in one: with all
-// namespaces, the system read-only, and no network.
+// runtimes are programs that create similar boxes, and their arguments to run true in one: with all namespaces, the
+// system read-only, and no network.
 var runtimes = []struct {
 	title   string
 	prepare func(dir string) ([]string, error)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// terminalCalls is how often a call is made; the median counts.
+// terminalCalls is the number of calls; the median counts.
 const terminalCalls = 31
 
-// measureTerminal measures a tool called from a terminal, the start of the process included, over the start of an
+// measureTerminal measures a tool called from a terminal, with the start of the process, in excess of the start of an
 // idle command.
 func measureTerminal(ctx context.Context, w *world) ([]Figure, error) {
 	floor, err := w.process(ctx, "version")
@@ -31,7 +31,7 @@ func measureTerminal(ctx context.Context, w *world) ([]Figure, error) {
 	}, nil
 }
 
-// process runs kaged to its end again and again and returns the median time in milliseconds.
+// process runs kaged to its end repeatedly and returns the median time in milliseconds.
 func (w *world) process(ctx context.Context, args ...string) (float64, error) {
 	took := make([]time.Duration, terminalCalls)
 	for i := range took {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Sizes of the trees that are made.
+// The sizes of the created trees.
 const (
 	smallFiles = 20_000
 	hugeBytes  = 256 << 20

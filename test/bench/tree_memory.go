@@ -44,7 +44,7 @@ func (d *daemon) treeMemory() (sum treeMemory, err error) {
 	for _, p := range tree {
 		data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "smaps_rollup"))
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		sum.rss += rollup(data, "Rss:")
 		sum.pss += rollup(data, "Pss:")
@@ -52,7 +52,7 @@ func (d *daemon) treeMemory() (sum treeMemory, err error) {
 	return sum, nil
 }
 
-// rollup returns a row of smaps_rollup in bytes, 0 where it is missing.
+// rollup returns a row of smaps_rollup in bytes, 0 if it is missing.
 func rollup(data []byte, key string) int64 {
 	for line := range bytes.Lines(data) {
 		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
@@ -66,7 +66,7 @@ func rollup(data []byte, key string) int64 {
 // process is one process of the daemon's tree.
 type process struct {
 	pid  int
-	used time.Duration // CPU time, that of waited-for children included
+	used time.Duration // the CPU time, with that of ended children
 }
 
 // processes returns the daemon and every process below it.
@@ -82,7 +82,7 @@ func (d *daemon) processes() ([]process, error) {
 		if !ok {
 			continue
 		}
-		p := process{pid, time.Duration(ticks) * time.Second / 100} // USER_HZ is 100 on every Linux kaged runs on
+		p := process{pid, time.Duration(ticks) * time.Second / 100} // USER_HZ is 100 on every Linux that kaged supports
 		children[ppid] = append(children[ppid], p)
 		if pid == d.cmd.Process.Pid {
 			tree = append(tree, p)

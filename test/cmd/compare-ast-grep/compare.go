@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// comparison holds both against each other for one language.
+// comparison compares the two for one language.
 type comparison struct {
 	options options
 	lang    *syntax.Language
@@ -23,7 +23,7 @@ type comparison struct {
 	parser  *syntax.Parser
 
 	same, matches, refusedNone, refusedSome int
-	// rewritten counts rewrites that are the same, rewrittenLayout those that differ in white space only.
+	// rewritten counts equal rewrites, rewrittenLayout those that differ only in white space.
 	rewritten, rewrittenLayout, rewrittenOtherwise int
 	different                                      []string
 }
@@ -77,7 +77,7 @@ func (c *comparison) compare(ctx context.Context, p pattern) error {
 	return nil
 }
 
-// show prints some entries of a list that are not in the other; both are sorted.
+// show prints some entries of a list that are not in the other one; both are sorted.
 func show(b *strings.Builder, title string, list, other []string) {
 	const most = 2
 	shown := 0
@@ -92,7 +92,7 @@ func show(b *strings.Builder, title string, list, other []string) {
 	}
 }
 
-// found renders a match so that two can be compared.
+// found returns a match as a text for comparison.
 func found(path string, text []byte, start, end int, captures map[string]string) string {
 	names := make([]string, 0, len(captures))
 	for name := range captures {
@@ -140,13 +140,13 @@ func (c *comparison) ours(ctx context.Context, p pattern) ([]string, error) {
 	return list, nil
 }
 
-// place is a piece of text as ast-grep's JSON has it.
+// place is a piece of text in ast-grep's JSON.
 type place struct {
 	Text  string
 	Range struct{ ByteOffset struct{ Start, End int } }
 }
 
-// match is a match as ast-grep's JSON has it.
+// match is a match in ast-grep's JSON.
 type match struct {
 	place
 	File, Replacement string
@@ -156,7 +156,7 @@ type match struct {
 	}
 }
 
-// search runs a search by ast-grep; refused says that it refused the pattern.
+// search runs a search with ast-grep; refused is true if ast-grep refuses the pattern.
 func (c *comparison) search(ctx context.Context, p pattern, more ...string) (list []match, refused bool, err error) {
 	args := append([]string{
 		"run", "--pattern=" + p.text, "--lang", c.lang.Name, "--json=stream", "--threads", "2",
@@ -223,7 +223,7 @@ func (c *comparison) call(ctx context.Context, args []string) (out []byte, errTe
 
 var cstLine = regexp.MustCompile(`^ *(?:[a-zA-Z_]+: )?([a-zA-Z_]+) (\(\d+,\d+\)-\(\d+,\d+\))$`)
 
-// tree returns the outline ast-grep makes of a file.
+// tree returns ast-grep's outline of a file.
 func (c *comparison) tree(ctx context.Context, f file) (string, error) {
 	out, errText, err := c.call(ctx, []string{
 		"run", "--pattern=" + string(f.text), "--lang", c.lang.Name, "--debug-query=ast", "/dev/null",

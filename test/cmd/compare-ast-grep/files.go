@@ -15,13 +15,13 @@ import (
 	"kaged.dev/pkg/syntax"
 )
 
-// file is a source file that both read.
+// file is a source file for both programs.
 type file struct {
 	path string
 	text []byte
 }
 
-// collect reads the files below the folders by language, spread evenly where there are too many.
+// collect reads the files below the folders by language, at regular intervals if there are too many.
 func collect(folders []string, o options) (map[string][]file, error) {
 	names := map[string][]string{}
 	for _, folder := range folders {
@@ -56,7 +56,7 @@ func collect(folders []string, o options) (map[string][]file, error) {
 	return files, nil
 }
 
-// random makes a pattern of a piece of a random file, in which some parts became meta variables.
+// random returns a pattern made from a piece of a random file, with some parts replaced by meta variables.
 func (c *comparison) random(r *rand.Rand) string {
 	const longest, attempts = 160, 50
 	for range attempts {
@@ -79,7 +79,7 @@ func (c *comparison) random(r *rand.Rand) string {
 	return ""
 }
 
-// generalise replaces some nodes below the i-th by meta variables.
+// generalise replaces some nodes below the i-th node by meta variables.
 func (c *comparison) generalise(r *rand.Rand, tree *syntax.Tree, i int) string {
 	var b strings.Builder
 	at, letter := tree.Nodes[i].Start, 'A'
@@ -108,14 +108,14 @@ func (c *comparison) generalise(r *rand.Rand, tree *syntax.Tree, i int) string {
 	return b.String()
 }
 
-// sameTrees says of how many files both make the same tree.
+// sameTrees returns the number of files with the same tree in both programs.
 func (c *comparison) sameTrees(ctx context.Context) (string, error) {
 	const most = 40
 	same, all := 0, 0
 	step := max(1, len(c.files)/most)
 	for i := 0; i < len(c.files) && all < most; i += step {
 		f := c.files[i]
-		// ast-grep prepares every text as a pattern.
+		// ast-grep preprocesses every text as a pattern.
 		if len(f.text) > 20<<10 || bytes.ContainsRune(f.text, '$') {
 			continue
 		}
@@ -137,7 +137,7 @@ func (c *comparison) sameTrees(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d", same, all), nil
 }
 
-// outline shows the kinds of the named nodes of a tree in preorder with their places.
+// outline returns the kinds of the named nodes of a tree in preorder with their positions.
 func outline(tree *syntax.Tree) string {
 	var lines []string
 	for i := range tree.Nodes {

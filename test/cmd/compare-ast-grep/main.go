@@ -1,12 +1,11 @@
-// Command compare-ast-grep runs ast-grep's own command beside kaged's structural search, over the same files with
-// the same patterns, and prints for each language how often they agree. docs/reference/ast-grep.md has its use and
-// the known differences.
+// Command compare-ast-grep runs ast-grep's own command and kaged's structural search on the same files with the same
+// patterns, and prints for each language how many results are equal. docs/reference/ast-grep.md has its use and the
+// known differences.
 //
 //	compare-ast-grep -ast-grep PATH [flags] FOLDER...
 //
 // Patterns are those of the list compiled in, and with -random as many more for each language, made from the files
-// themselves: a piece of code of which some parts are replaced by meta variables. With -rewrite each is rewritten,
-// too.
+// themselves: a piece of code of which some parts are replaced by meta variables. With -rewrite each is rewritten, too.
 package main
 
 import (

@@ -11,8 +11,8 @@ var patternList string
 // pattern is a search pattern.
 type pattern struct{ text string }
 
-// listed returns the patterns of the list for a language. In the list a language is headed by ## and its name; patterns
-// are separated by empty lines.
+// listed returns the patterns of the list for a language. In the list, ## and a language's name start its patterns,
+// which are separated by empty lines.
 func listed(lang string) []pattern {
 	_, rest, ok := strings.Cut("\n"+patternList, "\n## "+lang+"\n")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/astgrep"
 )
 
-// template is a replacement of several lines that uses all variables of a pattern.
+// template returns a replacement of several lines that uses all variables of a pattern.
 func template(p *astgrep.Pattern) string {
 	var b strings.Builder
 	b.WriteString("rewritten(")
@@ -70,7 +70,7 @@ func (c *comparison) compareRewrite(ctx context.Context, p pattern) error {
 	return nil
 }
 
-// theirRewrites returns ast-grep's replacement of each match, by file and place.
+// theirRewrites returns ast-grep's replacement of each match, by file and position.
 func (c *comparison) theirRewrites(ctx context.Context, p pattern, replacement string) (map[string]string, error) {
 	matches, _, err := c.search(ctx, p, "--rewrite="+replacement)
 	if err != nil {

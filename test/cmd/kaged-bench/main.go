@@ -1,7 +1,7 @@
-// Command kaged-bench measures a built kaged and prints a table: name, value, unit, floor, peer, ratio, target,
-// met. A peer's value is marked as measured in this run or as quoted from another day. Standard error tells the
-// machine, its load before and after, and the spread of each sample. It exits 0 though a target is missed; `make
-// bench` runs it.
+// Command kaged-bench measures a built kaged and prints a table: name, value, unit, floor, peer, ratio, target, met. A
+// peer's value is marked as measured in this run or as quoted from another day. Standard error has the machine, its
+// load before and after, and the spread of each sample. The exit code is 0 even if a target is missed; `make bench`
+// runs it.
 package main
 
 import (
