@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// takesAnAnswer waits until the card of an approval takes clicks.
+// takesAnAnswer waits until the card of an approval accepts clicks.
 func (b *browser) takesAnAnswer(t testing.TB) {
 	t.Helper()
 	b.until(t, "the card takes an answer", `document.querySelector(".ask .allow") &&
@@ -20,9 +20,9 @@ func (b *browser) takesAnAnswer(t testing.TB) {
 	eval[bool](t, b, `(window.shown = undefined, true)`)
 }
 
-// A question is answered for the session with the words that later commands begin with; the later call is not asked
-// about, the session lists what was allowed, and after it is revoked the next call is asked about. Enter on the
-// button allows nothing, and an answer to a question that has changed is refused and shows it anew.
+// An approval for the session covers later commands that start with the same words: the later call needs no approval,
+// the session lists the standing approval, and after its revocation the next call needs approval again. Enter on the
+// button allows nothing. An answer to a request that has changed is refused, and the page shows the new request.
 func TestStandingApprovalsInThePage(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		branches := []string{"main", "next", "", "last"}
@@ -72,7 +72,7 @@ func TestStandingApprovalsInThePage(t *testing.T) {
 	b.until(t, "the project lists it", `document.querySelector(".standing").innerText.includes("allowed 1 call")`)
 
 	b.open(t, w, "/sessions/"+id)
-	b.shows(t, "Pushed, 2 turns.") // the page does not move under the pointer any more
+	b.shows(t, "Pushed, 2 turns.") // after this the page no longer moves under the pointer
 	b.run(t, "revoke", chromedp.Click(chromedp.CSS(".details .standing button")))
 	b.until(t, "it is gone", `document.querySelector(".details .standing") === null`)
 	b.run(t, "once more", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "push the last"),
@@ -83,8 +83,8 @@ func TestStandingApprovalsInThePage(t *testing.T) {
 	b.shows(t, "Pushed, 4 turns.")
 }
 
-// A message to a run at work waits in view until the agent has read it, and then stands behind the results that the
-// agent had, while the run goes on and when the page is read anew.
+// A message to an active run is shown as waiting until the agent has read it. Then it is shown after the results that
+// the agent had, both during the run and after a reload.
 func TestSteeringInThePage(t *testing.T) {
 	gates := []*fakellm.Gate{fakellm.NewGate(), fakellm.NewGate()}
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -105,7 +105,7 @@ func TestSteeringInThePage(t *testing.T) {
 	b.run(t, "steer", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "use tabs"),
 		chromedp.Click(`//button[.="Steer"]`))
 	b.until(t, "it waits", `document.querySelector(".waiting").innerText.includes("use tabs")`)
-	// Another page of the same session shows it too.
+	// Another page of the same session shows the message too.
 	second := b.tab(t)
 	second.open(t, w, "/sessions/"+id)
 	second.until(t, "it waits", `document.querySelector(".waiting").innerText.includes("use tabs")`)

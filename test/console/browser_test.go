@@ -37,7 +37,7 @@ type world struct {
 	dir    string
 	env    []string
 	listen string
-	// owner is the database's URL for its owner.
+	// owner is the database's URL for the database's owner.
 	owner string
 }
 
@@ -58,12 +58,12 @@ func start(t testing.TB, answers fakellm.Func) *world {
 	return w
 }
 
-// up starts the daemon, on the same address each time.
+// up starts the daemon, always at the same address.
 func (w *world) up(t testing.TB) {
 	t.Helper()
 	d := w.Up(t, w.env, "--listen", w.listen)
 	w.daemon = d
-	// The report of the machine makes a cage: a daemon that is told to stop takes its control groups with it.
+	// The machine's report creates a cage; a daemon that is asked to stop removes its control groups.
 	t.Cleanup(func() {
 		d.Signal(syscall.SIGTERM)
 		select {
@@ -91,7 +91,7 @@ func (w *world) do(t testing.TB, method, path string, in, out any) {
 	}
 }
 
-// session makes a session of the project, and posts a text to it unless that is empty.
+// session creates a session of the project, and posts a text to it unless the text is empty.
 func (w *world) session(t testing.TB, name, text string) string {
 	t.Helper()
 	w.do(t, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": w.dir}, nil)
@@ -113,7 +113,7 @@ func (w *world) idle(t testing.TB, id string) {
 	})
 }
 
-// launch returns another link that signs a browser in.
+// launch returns a further link that signs a browser in.
 func (w *world) launch(t testing.TB) string {
 	t.Helper()
 	return kagedtest.Command(t, "kaged", append(append([]string{}, w.Env...), w.env...), "auth", "launch").Line(t)
@@ -129,12 +129,12 @@ func (w *world) git(t testing.TB, args ...string) {
 	}
 }
 
-// browser is a Chromium under rules: an error on its console or a breach of the policy fails the test.
+// browser is a Chromium with rules: an error on its console or a violation of the content policy fails the test.
 type browser struct {
 	ctx context.Context
 }
 
-// newBrowser starts one and signs it in.
+// newBrowser starts a browser and signs it in.
 func newBrowser(t testing.TB, w *world) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
@@ -152,10 +152,10 @@ func (b *browser) tab(t testing.TB) *browser {
 	return open(t, b.ctx)
 }
 
-// expected are messages of the browser about requests that the tests make fail.
+// expected are messages of the browser about requests that the tests cause to fail.
 var expected = []string{"Failed to load resource", "WebSocket connection to", "net::ERR_"}
 
-// open opens a tab and holds it to the rules.
+// open opens a tab with these rules.
 func open(t testing.TB, parent context.Context) *browser {
 	t.Helper()
 	var mu sync.Mutex
@@ -262,7 +262,7 @@ func quoted(text string) string {
 	return string(data)
 }
 
-// eval returns the value of an expression of the page; a promise is awaited.
+// eval returns the value of an expression in the page; it awaits a promise.
 func eval[T any](t testing.TB, b *browser, expression string) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, kagedtest.Limit)
@@ -274,7 +274,7 @@ func eval[T any](t testing.TB, b *browser, expression string) T {
 	return value
 }
 
-// size sets the window and the colours.
+// size sets the size of the window and the colour scheme.
 func (b *browser) size(t testing.TB, width, height int64, scheme string) {
 	t.Helper()
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
@@ -288,7 +288,7 @@ func (b *browser) size(t testing.TB, width, height int64, scheme string) {
 	})
 }
 
-// picture takes a screenshot where the environment names a folder for them.
+// picture takes a screenshot if the environment names a folder for screenshots.
 func (b *browser) picture(t testing.TB, name string) {
 	t.Helper()
 	dir := os.Getenv("KAGED_SCREENSHOTS")
@@ -307,7 +307,7 @@ func (b *browser) picture(t testing.TB, name string) {
 	}
 }
 
-// axe is the text of the accessibility checker that npm has put beside the console.
+// axe returns the accessibility checker that npm has installed with the console.
 func axe(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../../services/gateway/web/node_modules/axe-core/axe.min.js")

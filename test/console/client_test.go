@@ -14,8 +14,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed under it and
-// started again after a try to connect has failed: it has every frame once and in order, and its text is the
+// A program with @kaged/client signs in with a token, starts a run and follows it. kaged is killed meanwhile, and
+// started again after a failed connection. The program receives every frame once and in order, and its text equals the
 // stored text.
 func TestTypeScriptClient(t *testing.T) {
 	gate := fakellm.NewGate()
@@ -75,8 +75,8 @@ func TestTypeScriptClient(t *testing.T) {
 	}
 }
 
-// A program with @kaged/client shows a background process of an agent: it reads what is kept, sets the size, types,
-// loses its connection, types again, and has every byte once and the exit code.
+// A program with @kaged/client shows a background process of an agent: it reads the kept output, sets the size, types,
+// loses its connection, and types again. It receives every byte once, and the exit code.
 func TestTypeScriptTerminal(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if len(r.Results()) > 0 {
@@ -131,7 +131,7 @@ func TestTypeScriptTerminal(t *testing.T) {
 	}
 }
 
-// The script of the docs, examples/api/diff.mjs, runs an agent with a token and prints what the agent changed.
+// The script of the documentation, examples/api/diff.mjs, runs an agent with a token and prints the agent's changes.
 func TestTheScriptOfTheDocs(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() > 0 {
@@ -149,7 +149,7 @@ func TestTheScriptOfTheDocs(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "+made by an agent") || !strings.Contains(string(out), "made.txt") {
 		t.Errorf("the script printed %s, %v", out, err)
 	}
-	// The log of the project says what happened, while it is followed.
+	// The log of the project has the events while it is followed.
 	logs := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_TOKEN="+token.Token), "logs", "wordcount", "--follow",
 		"--source", "session", "--url", "http://"+w.listen)
 	for _, want := range []string{"Session created.", "Run started.", "Run completed."} {

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// pick chooses an option of a select by a part of its text.
+// pick selects an option by a part of its text.
 func (b *browser) pick(t *testing.T, label, option string) {
 	t.Helper()
 	b.until(t, "the option "+option, fmt.Sprintf(`(() => {
@@ -23,9 +23,9 @@ func (b *browser) pick(t *testing.T, label, option string) {
 		return true })()`, label, option))
 }
 
-// An operator sees the model's context: the fill of its window, the messages that count, and those that a
-// compaction would supersede. They keep a message, compact, read the superseded ones, undo it, and find the
-// commands in the ledger.
+// The page shows the model's context: the used part of its window, the messages in it, and those that a compaction
+// would supersede. The operator pins a message, compacts, reads the superseded messages, undoes the compaction, and
+// finds the commands in the ledger.
 func TestContext(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if strings.Contains(r.LastText(), "run it") && len(r.Results()) == 0 {
@@ -72,7 +72,7 @@ func TestContext(t *testing.T) {
 	b.run(t, "read again", chromedp.Click(`//button[.="Read again"]`))
 	b.shows(t, "echo from the ledger")
 
-	// The same run over time.
+	// The same run in the timeline.
 	b.open(t, w, "/sessions/"+id+"?view=timeline")
 	b.shows(t, "model: step 1")
 	b.shows(t, "tools: shell.bash")
@@ -84,7 +84,7 @@ func TestContext(t *testing.T) {
 	b.shows(t, "model: step 1")
 }
 
-// The settings show models without their keys and the doctor's report, and sign every other browser out.
+// The settings show models without their keys and the doctor's report, and sign out every other browser.
 func TestSettings(t *testing.T) {
 	w := start(t, typed)
 	other := newBrowser(t, w)

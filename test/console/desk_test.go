@@ -14,12 +14,12 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// asks counts the page's requests of the lists of sessions and projects.
+// asks counts the page's requests for the lists of sessions and projects.
 const asks = `performance.getEntriesByType("resource")
 	.filter(e => /\/api\/v1\/(sessions|projects)(\?|$)/.test(e.name)).length`
 
-// The inbox and the projects follow the system socket: they show the changes of another client, and ask for no
-// list in the quiet between.
+// The inbox and the projects follow the system socket: they show the changes of another client, and send no further
+// requests for lists.
 func TestSystemSocketInThePage(t *testing.T) {
 	w := start(t, typed)
 	first := w.session(t, "first", "")
@@ -41,11 +41,11 @@ func TestSystemSocketInThePage(t *testing.T) {
 	b.shows(t, "3 sessions")
 }
 
-// sockets lets a page's open sockets be cut.
+// sockets allows the test to cut a page's open sockets.
 const sockets = `window.sockets = []; window.WebSocket = class extends WebSocket {
 	constructor(...args) { super(...args); window.sockets.push(this) } }`
 
-// offline takes the network away from a page, with its open sockets, or gives it back.
+// offline disconnects a page from the network, with its open sockets, or connects it again.
 func (b *browser) offline(t testing.TB, away bool) {
 	t.Helper()
 	b.run(t, "network", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
@@ -69,7 +69,7 @@ func (b *browser) offline(t testing.TB, away bool) {
 	}
 }
 
-// before runs a script in each new page before the page's own.
+// before runs a script in each new page before the page's own scripts.
 func (b *browser) before(t testing.TB, script string) {
 	t.Helper()
 	b.run(t, "a script", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
@@ -79,7 +79,7 @@ func (b *browser) before(t testing.TB, script string) {
 	})
 }
 
-// A page that loses the network says so and keeps its draft; back again, it shows the missed part of the answer,
+// A page without network shows this and keeps its draft. After the reconnection it shows the missed part of the answer,
 // once.
 func TestOfflineAndBack(t *testing.T) {
 	gate := fakellm.NewGate()
@@ -106,13 +106,13 @@ func TestOfflineAndBack(t *testing.T) {
 	}
 }
 
-// A page that another console than its own answers says so, and loads the new one when it is told to.
+// If a different version of the console answers, the page shows this, and loads the new version on request.
 func TestANewVersionUnderAnOpenPage(t *testing.T) {
 	w := start(t, typed)
 	w.session(t, "first", "")
 	b := newBrowser(t, w)
 	b.shows(t, "first")
-	// The daemon is the same; its answers get the name of another build.
+	// The daemon is the same, but its answers have the name of another build.
 	eval[bool](t, b, `Object.defineProperty(Response.prototype, "headers", { get() {
 		return new Headers({ "Content-Type": "application/json", "X-Kaged-Console": "another" });
 	}}), true`)

@@ -20,10 +20,10 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// slowdown is by how much the browser's CPU is slowed down, as a weak laptop's would be.
+// slowdown is the factor by which the browser's CPU is slowed down, to that of a weak laptop.
 const slowdown = 4
 
-// observed makes a page note its long tasks, and for each delta of the socket the time until the next paint.
+// observed makes a page record its long tasks, and for each delta of the socket the time until the next paint.
 const observed = `
 	window.long = []; window.latency = [];
 	new PerformanceObserver(l => window.long.push(...l.getEntries().map(e => e.duration)))
@@ -56,7 +56,7 @@ func (b *browser) slow(t testing.TB, rate float64) {
 	})
 }
 
-// uncached makes the browser load every file anew, as a new operator's does.
+// uncached makes the browser load every file again, as for a new operator.
 func (b *browser) uncached(t testing.TB, yes bool) {
 	t.Helper()
 	b.run(t, "cache", func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
@@ -102,7 +102,7 @@ func rendererPSS(t testing.TB) float64 {
 	return float64(most) / 1024
 }
 
-// scroll moves through a list by 120 pixels a frame, and returns the times between frames in milliseconds.
+// scroll scrolls through a list by 120 pixels per frame, and returns the times between frames in milliseconds.
 const scroll = `new Promise(done => {
 	const list = document.querySelector(".rows"), times = [];
 	let last = performance.now(), from = last;

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// hostile are texts of a model that try to run, to load, or to imitate the console.
+// hostile returns texts of a model that try to run code, to load resources, or to imitate the console.
 func hostile() []string {
 	var all []string
 	handlers := []string{
@@ -51,10 +51,10 @@ func hostile() []string {
 	)
 }
 
-// hostileName is a file's name that tries the same.
+// hostileName is a file name that tries the same.
 const hostileName = "<img src=x onerror=pwn()>\u202Efdp.sh"
 
-// Text of a model, a command or an operator never runs, loads, or becomes an element of the console's kind.
+// Text of a model, a command or an operator never runs or loads anything, and never becomes an element of the console.
 func TestHostileContent(t *testing.T) {
 	texts := hostile()
 	if len(texts) < 160 {

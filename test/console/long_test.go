@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// fill writes turns into a session as runs of the past would have, each with an answer that has text and a tool call.
+// fill writes turns into a session as in earlier runs, each with an answer that has text and a tool call.
 func (w *world) fill(t testing.TB, session string, turns int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.owner)
@@ -20,7 +20,7 @@ func (w *world) fill(t testing.TB, session string, turns int) {
 	}
 	defer conn.Close(t.Context())
 	for _, sql := range []string{
-		// Without the triggers the words of the texts are not counted for the search.
+		// Without the triggers the texts are not indexed for the search.
 		"alter table session_manager.messages disable trigger user",
 		fmt.Sprintf(`insert into session_manager.messages
 			(id, session_id, ordinal, role, content, blocks, metadata, created_at)
@@ -46,8 +46,8 @@ func (w *world) fill(t testing.TB, session string, turns int) {
 	}
 }
 
-// pageHelpers watch a long conversation: which turns the bar names, where a row stands, and whether a place in the
-// list is ever blank.
+// pageHelpers observe a long conversation: the turns named in the bar, the position of a row, and blank parts of the
+// list.
 const pageHelpers = `
 	window.list = () => document.querySelector(".rows");
 	window.shown = () => (/turns (\d+) to (\d+) of (\d+)/.exec(document.querySelector(".talk-bar").innerText) ?? [])
@@ -73,9 +73,9 @@ const pageHelpers = `
 	};
 	true`
 
-// A session of 10,000 turns opens at its end: the page asks for one page of messages and draws a window of its
-// rows. Scrolling up reads older pages and moves no reader, no place is blank, the bar names the turns in view,
-// and both ends are a key away.
+// A session of 10,000 turns opens at its end: the page requests one page of messages and draws the visible rows.
+// Scrolling up loads older pages without moving the visible text, no part is blank, the bar names the visible turns,
+// and a key leads to each end.
 func TestLongSession(t *testing.T) {
 	const turns = 10_000
 	w := start(t, func(*fakellm.Request) fakellm.Step { return fakellm.Step{fakellm.Say("A new answer.")} })
@@ -95,7 +95,7 @@ func TestLongSession(t *testing.T) {
 		t.Errorf("%d rows are drawn", n)
 	}
 
-	// Up by wheels of 400 pixels until an older page has come, and on into it.
+	// Up in steps of 400 pixels until an older page has arrived, and further into it.
 	moved := eval[[]string](t, b, `(async () => {
 		const frame = () => new Promise(requestAnimationFrame), wrong = [], before = pages;
 		watching();
@@ -124,7 +124,7 @@ func TestLongSession(t *testing.T) {
 		t.Errorf("the list shows %q", text)
 	}
 
-	// A new answer comes while the reader stands above: they stay.
+	// A new answer arrives while the reader is further up: the visible part does not move.
 	place := eval[string](t, b, `JSON.stringify(anchor())`)
 	b.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "more"))
 	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "and more"}, nil)

@@ -1,5 +1,5 @@
-// Package console_test tries the console in a real browser, and the TypeScript client in a real Node, against a
-// running kaged and a fake model.
+// Package console_test tests the console in a real browser, and the TypeScript client in a real Node, with a running
+// kaged and a fake model.
 package console_test
 
 import (

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A session is exported as a text for people and as lines of JSON, whole, and a text in it cannot close its fence.
+// A session is exported completely, as text for people and as JSON lines. A text in it cannot close its fence.
 func TestExport(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() == 0 {
@@ -46,9 +46,9 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// A project file that grants more than the approved one is shown by the keys that widen and as a diff, with hidden
-// characters written out. The approved version counts until the operator approves, and no key on the page
-// approves.
+// A project file that grants more than the approved version is shown with the widening keys and as a diff, with hidden
+// characters escaped. The approved version applies until the operator approves the new one, and no key on the page
+// approves it.
 func TestApprovalOfAProjectFile(t *testing.T) {
 	w := start(t, typed)
 	w.session(t, "before", "")
@@ -79,8 +79,8 @@ func TestApprovalOfAProjectFile(t *testing.T) {
 	}
 }
 
-// An operator looks at a program that an agent debugs: its place, calls and variables; they evaluate an expression
-// and step.
+// An operator sees a program that an agent debugs, with its position, calls and variables, evaluates an expression and
+// steps.
 func TestDebuggerView(t *testing.T) {
 	letGo := fakellm.NewGate()
 	debug := func(input string) fakellm.Action { return fakellm.Tool("debug", input) }
@@ -123,8 +123,8 @@ func TestDebuggerView(t *testing.T) {
 	b.shows(t, "No agent debugs a program at the moment.")
 }
 
-// Every screen is reached, and a command approved, with the keyboard alone: by Tab and Space on the
-// focused button, never by a key on the page.
+// Every screen can be reached, and a command approved, with only the keyboard: by Tab and Space on the focused button,
+// never by a single key on the page.
 func TestByKeyboard(t *testing.T) {
 	w := start(t, typed)
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// changing is a model that changes files in its first two turns: by tools and by a command, text and not.
+// changing is a model that changes files in its first two turns: by tools and by a command, text files and others.
 func changing(r *fakellm.Request) fakellm.Step {
 	switch text := r.LastText(); {
 	case len(r.Results()) > 0:
@@ -31,9 +31,9 @@ func changing(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Say("Done.")}
 }
 
-// An operator reviews a session's changes, in sum and in one turn: of tools and of commands, a renamed file, a
-// file that is no text, a long one that is folded. Comments on two lines outlive a reload and go to the agent as
-// one message, with file, line and the line's text.
+// An operator reviews a session's changes, of all turns and of one turn: changes by tools and by commands, a renamed
+// file, a file that is no text, a long file that is folded. Comments on two lines are kept after a reload and are sent
+// to the agent as one message, with file, line and the line's text.
 func TestReview(t *testing.T) {
 	w := start(t, changing)
 	kagedtest.Write(t, w.dir, "old-name.txt", "kept text\nof two lines\n")
@@ -107,7 +107,7 @@ func TestReview(t *testing.T) {
 	}
 	w.idle(t, id)
 
-	// A comment on a line that has gone is listed as such.
+	// A comment on a removed line is listed as such.
 	b.run(t, "changes", chromedp.Click(`//button[.="Changes"]`), chromedp.WaitVisible(chromedp.CSS(".review-file")))
 	comment(1, "lost soon")
 	if err := os.WriteFile(filepath.Join(w.dir, "a/one.txt"), []byte("other\n"), 0o644); err != nil {

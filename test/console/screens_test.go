@@ -10,8 +10,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// Every screen, wide and on a phone, light and dark, is free of violations of WCAG 2.2 AA, and fits into the
-// window.
+// Every screen, in wide and phone windows, light and dark, has no violations of WCAG 2.2 AA, and fits into the window.
 func TestScreens(t *testing.T) {
 	checker := axe(t)
 	w := start(t, func(r *fakellm.Request) fakellm.Step {

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// typed are answers to the words of the operator.
+// typed are the answers to the operator's texts.
 func typed(r *fakellm.Request) fakellm.Step {
 	switch text := r.LastText(); {
 	case strings.Contains(text, "clean up") && r.Turns() == 0:
@@ -29,8 +29,9 @@ func typed(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Say("Done, all of it.")}
 }
 
-// An operator starts a task from the inbox, watches it, is asked, and answers; no key approves, the title counts, and
-// the file is gone only then. A second tab reads along, and its answer is the other's.
+// An operator starts a task from the inbox, watches it, and answers a request for approval. No key approves it, the
+// page title counts it, and the file is removed only after the answer. A second tab shows the same, and an answer there
+// counts as well.
 func TestStory(t *testing.T) {
 	w := start(t, typed)
 	w.session(t, "before", "")
@@ -46,7 +47,7 @@ func TestStory(t *testing.T) {
 	if got := eval[string](t, b, `document.querySelector(".ask-box").innerText`); got != "unlink doomed.txt" {
 		t.Errorf("asked about %q", got)
 	}
-	// Keys on the page are no answer.
+	// Keys on the page do not answer.
 	b.run(t, "keys", chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent("y"), chromedp.KeyEvent(" "))
 
 	second := b.tab(t)
@@ -75,14 +76,14 @@ func TestStory(t *testing.T) {
 	if strong := eval[string](t, second, `document.querySelector(".markdown strong").innerText`); strong != "look" {
 		t.Errorf("bold is %q", strong)
 	}
-	// A command that failed stands open with both of its outputs.
+	// A failed command is unfolded, with both of its outputs.
 	second.shows(t, "out")
 	second.shows(t, "err")
 	b.shows(t, "exit 3")
 }
 
-// wordWatch counts a word in the conversation at every change of the page and at every frame, and notes each moment at
-// which there are fewer than there were.
+// wordWatch counts a word in the conversation at every change of the page and at every frame, and records each time at
+// which the count has decreased.
 const wordWatch = `(() => {
 	window.lost = [];
 	let most = 0;
@@ -98,9 +99,9 @@ const wordWatch = `(() => {
 	return most === 1;
 })()`
 
-// kaged is killed under an open page while an answer streams, and started again: the page says so, comes back by
-// itself, tells that the run was cut off, keeps the draft, and shows the next answer once and whole. Text of
-// either answer that a reader has seen stays, at every frame.
+// kaged is killed while an open page streams an answer, and started again. The page shows this, reconnects by itself,
+// shows that the run was interrupted, keeps the draft, and shows the next answer once and completely. Visible text of
+// both answers stays visible in every frame.
 func TestKillUnderAnOpenPage(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -126,7 +127,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b.shows(t, "kaged does not answer")
 	gate.Open()
 	w.up(t)
-	// A start makes earlier cookies worthless: the page asks for a new sign-in and goes on after it.
+	// A start invalidates earlier cookies: the page asks for a new sign-in and continues afterwards.
 	b.shows(t, "This browser is signed out")
 	b.tab(t).run(t, "sign in again", chromedp.Navigate(w.daemon.LaunchURL),
 		chromedp.WaitVisible(chromedp.CSS(".inbox")))
@@ -138,8 +139,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b.until(t, "the session is idle", `document.querySelector(".session-top").innerText.includes("idle")`)
 	b.run(t, "send it", chromedp.Click(chromedp.CSS(".composer button.primary")))
 	b.shows(t, "word39")
-	// The stored answer has a block for each word, and replaces the live one.
-	// Only the live answer says its duration.
+	// The stored answer has a block for each word, and replaces the live answer. Only the live answer shows its duration.
 	b.until(t, "the answer is stored", `/\$[0-9.]+$/.test(document.querySelectorAll(".turn-end")[1].innerText.trim())`)
 	b.until(t, "ten more frames", `(window.frames7 = (window.frames7 ?? 0) + 1) > 10`)
 	answers := eval[[]string](t, b, `[...document.querySelectorAll(".rows .prose")].map(p => p.innerText.trim())`)
@@ -150,7 +150,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	for _, one := range eval[[]string](t, b, `lost`) {
 		t.Errorf("a word was gone: %s", one)
 	}
-	// What the provider told in many blocks is one row after a reload, too.
+	// An answer that the provider sent in many blocks is one row even after a reload.
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "word39")
 	again := eval[[]string](t, b, `[...document.querySelectorAll(".rows .prose")].map(p => p.innerText.trim())`)
@@ -159,8 +159,8 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	}
 }
 
-// While an answer grows, and when the stored one replaces it, a reader above its end stays there, and open calls stay
-// open.
+// While an answer grows, and when the stored answer replaces it, the view of a reader above its end does not move, and
+// unfolded calls stay unfolded.
 func TestTheReaderIsNotMoved(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A terminal of a background process is shown live beside the window that holds the session. It takes no key before the
-// operator asks for that, then it does; its title, links and answers to old output go nowhere.
+// A terminal of a background process is shown live in a second window. It accepts keys only after the operator has
+// requested this. The program's title, links, and the terminal's replies to old output have no effect.
 func TestTerminalInThePage(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if len(r.Results()) > 0 {

@@ -42,9 +42,9 @@ func (b *browser) tabTo(t testing.TB, what, expression string) {
 	t.Fatalf("the Tab key does not come to %s", what)
 }
 
-// A new operator with nothing but the URL and a keyboard registers a project, starts a task, allows a command,
-// looks at the changes, comments on a line, stops a run and exports the session. A folder without a project file
-// names the command that writes one. The keyboard has a place after each step.
+// A new operator with only the URL and a keyboard registers a project, starts a task, allows a command, reviews the
+// changes, comments on a line, stops a run and exports the session. For a folder without a project file the page names
+// the command that writes one. After each step an element has the keyboard focus.
 func TestFirstTrialByKeyboard(t *testing.T) {
 	w := start(t, tried)
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
@@ -99,7 +99,7 @@ func TestFirstTrialByKeyboard(t *testing.T) {
 	b.shows(t, "Stopped. What was done until then is kept.")
 }
 
-// On the smallest phone the buttons that answer a question are in view, and a comment fits into the window.
+// On the smallest phone the buttons that answer a request are visible, and a comment fits into the window.
 func TestAnswerOnThePhone(t *testing.T) {
 	w := start(t, tried)
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The reducers of the console, which make rows of frames and stored messages, hold in Node under every order of
-// arrival; so do the readers of diffs and of runs.
+// The console's reducers, which turn frames and stored messages into rows, are correct in Node for every order of
+// arrival; so are the parsers of diffs and of runs.
 func TestReducers(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "npm", "test", "--silent")
@@ -19,8 +19,8 @@ func TestReducers(t *testing.T) {
 	}
 }
 
-// kaged is built, and the demo runs, on a machine without Node: every program of PATH is there but node, npm and
-// npx, and the plan of make demo names no npm.
+// kaged is built, and the demo runs, on a machine without Node: PATH has every program except node, npm and npx, and
+// the plan of make demo has no npm.
 func TestWithoutNode(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -30,7 +30,7 @@ func TestWithoutNode(t *testing.T) {
 			switch e.Name() {
 			case "node", "nodejs", "npm", "npx", "corepack":
 			default:
-				_ = os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(bin, e.Name())) // the first of a name counts
+				_ = os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(bin, e.Name())) // the first program with a name counts
 			}
 		}
 	}
