@@ -19,7 +19,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// in start order; a service finds its peers at the time of a call, so the order is free
+// in the order of their start; a service finds its peers at the time of a call, so any order works
 var serviceNames = func() (names []string) {
 	for _, module := range kaged.Modules() {
 		names = append(names, module.Name)
@@ -27,7 +27,7 @@ var serviceNames = func() (names []string) {
 	return names
 }()
 
-// constellation is each service in a process of its own.
+// constellation has each service in its own process.
 type constellation struct {
 	*kagedtest.World
 	env       []string
@@ -49,7 +49,7 @@ func startAlone(t *testing.T, llm *fakellm.Server, env ...string) *constellation
 	return c
 }
 
-// natsURL is the address of a NATS server that listens, as one for separate services does.
+// natsURL returns the address of a NATS server that listens on a port, as for separate services.
 func natsURL(t *testing.T) string {
 	t.Helper()
 	srv, err := busembedded.Start(busembedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "alone"})
@@ -86,8 +86,8 @@ func (c *constellation) ready(t *testing.T) {
 	}
 }
 
-// Each service in a process of its own, over unix sockets: it lists its RPCs as grpcurl asks for them, and a whole
-// session works.
+// Each service runs in its own process and uses unix sockets: it lists its RPCs for grpcurl, and a complete session
+// works.
 func TestEachServiceAlone(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -150,10 +150,10 @@ func reflect(t *testing.T, conn *grpc.ClientConn) []string {
 	return names
 }
 
-// kill -9 of any one service while a command runs: the run ends with the stored part, the service comes back, and
-// the session takes the next message. The operator's socket survives where its gateway does, every frame comes
-// again byte for byte, and no model is asked by looking. Where the run does not need the victim itself it goes on:
-// the model reads that the command broke off.
+// kill -9 of any single service while a command runs: the run ends with the stored part, the service starts again, and
+// the session accepts the next message. The operator's socket stays open if its gateway does, every frame is repeated
+// byte for byte, and reading the session calls no model. If the run itself does not need the killed service, it
+// continues: the model reads that the command was interrupted.
 func TestAnyServiceMayDie(t *testing.T) {
 	t.Parallel()
 	outcomes := map[string]string{
@@ -188,7 +188,7 @@ func TestAnyServiceMayDie(t *testing.T) {
 				s.Attach(t, s.Seen())
 			}
 			if outcomes[victim] == "cancelled" {
-				// The run goes on; only its command is in the way.
+				// The run continues; only its command still runs.
 				kagedtest.Post[struct{}](t, s.Client, "/api/v1/sessions/"+s.ID+"/runs/"+run+"/cancel", map[string]any{})
 			}
 			if victim == "session-manager" {

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// unlinker is a model that deletes doomed.txt and repeats the answer it was given.
+// unlinker is a model that deletes doomed.txt and repeats the answer it got.
 func unlinker(r *fakellm.Request) fakellm.Step {
 	switch {
 	case strings.Contains(r.LastText(), "again"):
@@ -23,7 +23,7 @@ func unlinker(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Say("Done.")}
 }
 
-// pendingApproval is a session whose agent waits for approval of deleting doomed.txt.
+// pendingApproval is a session with an agent that waits for approval to delete doomed.txt.
 type pendingApproval struct {
 	*kagedtest.Session
 	world  *kagedtest.World
@@ -67,13 +67,13 @@ func (p *pendingApproval) end(t *testing.T) (outcome string) {
 	return outcome
 }
 
-// there reports whether the file is still there.
+// there reports whether the file still exists.
 func (p *pendingApproval) there() bool {
 	_, err := os.Stat(filepath.Join(p.dir, "doomed.txt"))
 	return err == nil
 }
 
-// result is the tool result that the model received for its call.
+// result returns the tool result that the model received for its call.
 func (p *pendingApproval) result(t *testing.T) string {
 	t.Helper()
 	for _, m := range kagedtest.Get[messagePage](t, p.Client, "/api/v1/sessions/"+p.ID+"/messages").Items {
@@ -86,7 +86,7 @@ func (p *pendingApproval) result(t *testing.T) string {
 	return ""
 }
 
-// events are the types of the audit record's lines about the session.
+// events returns the types of the audit records about the session.
 func (p *pendingApproval) events(t *testing.T) map[string]int {
 	t.Helper()
 	page := kagedtest.Get[struct {
@@ -101,8 +101,9 @@ func (p *pendingApproval) events(t *testing.T) map[string]int {
 	return times
 }
 
-// The operator's answer to a destructive command decides: approved, the command runs once; denied or expired, it
-// does not run, and the agent reads a code it can act on; all of it is audited (T-CAT-04, T-AUD-01..03).
+// The operator's answer decides about a destructive command: after an approval the command runs once; after a denial or
+// without an answer in time it does not run, and the agent reads a code it can act on. All of it is audited (T-CAT-04,
+// T-AUD-01..03).
 func TestApprovalDecides(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -175,7 +176,7 @@ func TestCancelledWhileAsked(t *testing.T) {
 	}
 }
 
-// closed checks that the request can be answered no more.
+// closed checks that the request can no longer be answered.
 func (p *pendingApproval) closed(t *testing.T) {
 	t.Helper()
 	if got := kagedtest.Get[struct{ State string }](t, p.Client, p.path()); got.State != "closed" {
@@ -190,8 +191,8 @@ func (p *pendingApproval) closed(t *testing.T) {
 	}
 }
 
-// kill -9 of the daemon while a call waits: after the restart the run has ended as interrupted, the request is
-// closed, the command was not run and is not, and the session takes the next message (P14).
+// kill -9 of the daemon while a call waits: after the restart the run has ended as interrupted, the request is closed,
+// the command has not run and does not run later, and the session accepts the next message (P14).
 func TestKilledWhileAsked(t *testing.T) {
 	t.Parallel()
 	p := waitForApproval(t, "")

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// shells starts a daemon with a session whose agent has started an interactive shell in the background.
+// shells starts a daemon with a session in which the agent has started an interactive shell in the background.
 func shells(t *testing.T) (w *kagedtest.World, s *kagedtest.Session, pid string) {
 	t.Helper()
 	llm := fakellm.Start(t)
@@ -55,9 +55,10 @@ func awaits(t *testing.T, x *kagedtest.Terminal, text string) {
 	kagedtest.Eventually(t, what, func() bool { return strings.Contains(x.Shown.String(), text) })
 }
 
-// A terminal joins an agent's shell beside the client that holds the session: it shows the kept output, types, and
-// gives the shell its own size, also when that changes. The escape key leaves with the terminal as it was, and the
-// shell goes on; another terminal finds it, two share it, and its exit ends both. The input is on record.
+// A terminal connects to an agent's shell while another client holds the session. It shows the kept output, accepts
+// input, and sets the shell's size, also when its own size changes. The escape key disconnects and restores the
+// terminal, and the shell continues. Another terminal can connect, two can share the shell, and the shell's exit ends
+// both. The input is recorded.
 func TestATerminalJoinsAShell(t *testing.T) {
 	t.Parallel()
 	w, s, pid := shells(t)
@@ -107,10 +108,10 @@ func TestATerminalJoinsAShell(t *testing.T) {
 	if !strings.Contains(all, `exit 5\r`) || !strings.Contains(all, `echo three-$((1+3))\r`) {
 		t.Errorf("recorded %q", typed)
 	}
-	s.Run(t, "go on") // the client that holds the session was not displaced
+	s.Run(t, "go on") // the client that holds the session is still attached
 }
 
-// Any end of kaged gives the terminal back: a signal, or the end of the session.
+// Every end of kaged restores the terminal: a signal, or the end of the session.
 func TestATerminalIsGivenBack(t *testing.T) {
 	t.Parallel()
 	w, s, pid := shells(t)
@@ -141,8 +142,8 @@ func TestATerminalIsGivenBack(t *testing.T) {
 	}
 }
 
-// A line that is typed at a terminal steers the run at work: the agent reads it with the results of its step. A
-// question has the keyboard while it is open, and lines steer again after it.
+// A line typed at a terminal steers the active run: the agent reads it with the results of its step. While a question
+// is open, it gets the input; after it, lines steer again.
 func TestTypingSteersARun(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

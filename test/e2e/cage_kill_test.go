@@ -15,7 +15,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// hold has the tool runner hold a cage of the project, as the harness does, and returns the function that receives
+// hold makes the tool runner hold a cage of the project, as the harness does, and returns the function that receives
 // its events.
 func (h *hands) hold(t *testing.T) (id string, recv func() (*toolrunnerv1.HoldCageEvent, error)) {
 	t.Helper()
@@ -32,7 +32,7 @@ func (h *hands) hold(t *testing.T) (id string, recv func() (*toolrunnerv1.HoldCa
 	return id, stream.Recv
 }
 
-// inCage is the context of an agent whose commands run in a cage.
+// inCage returns the context of an agent with commands in a cage.
 func (h *hands) inCage(id string) *toolrunnerv1.ToolContext {
 	return &toolrunnerv1.ToolContext{
 		SessionId: h.session, RunId: "r", Caller: "primary", ProjectId: "p", ProjectRoot: h.dir,
@@ -54,7 +54,7 @@ func (h *hands) busy(t *testing.T, id string) (ended func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for { // the tool runner knows that the command was started once it hands over its output
+	for { // the tool runner has recorded the start of the command when it returns output
 		event, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
@@ -77,8 +77,8 @@ func (h *hands) busy(t *testing.T, id string) (ended func() error) {
 	}
 }
 
-// A cage lives by the stream that holds it: kill -9 of the tool runner, which breaks it, ends the cage and
-// everything in it, though the supervisor is well.
+// A cage ends with the stream that holds it: kill -9 of the tool runner breaks the stream, and ends the cage and
+// everything in it although the supervisor still runs.
 func TestKilledToolRunnerEndsItsCages(t *testing.T) {
 	t.Parallel()
 	h := startHands(t)
@@ -95,8 +95,8 @@ func TestKilledToolRunnerEndsItsCages(t *testing.T) {
 	h.busy(t, id)
 }
 
-// kill -9 of the supervisor ends every cage; the cage's holder learns it, the call in it is cut off, and the next
-// supervisor makes cages again.
+// kill -9 of the supervisor ends every cage. The cage's holder is informed, the call in it is interrupted, and the next
+// supervisor can create cages again.
 func TestKilledSupervisorEndsItsCages(t *testing.T) {
 	t.Parallel()
 	h := startHands(t)
@@ -115,7 +115,7 @@ func TestKilledSupervisorEndsItsCages(t *testing.T) {
 	h.busy(t, id)
 }
 
-// kill -9 of a command in a cage that needs no daemon leaves the host clean, even if kaged is never started again.
+// kill -9 of a command in a cage without a daemon leaves nothing on the host, even if kaged is never started again.
 func TestKilledCageExec(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")

@@ -16,13 +16,13 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// order is one tool call, as an operator writes it to an obedient model.
+// order is one tool call in the operator's message to an obedient model.
 type order struct {
 	Tool   string         `json:"tool"`
 	Params map[string]any `json:"params"`
 }
 
-// obedient is a model that makes the call that the operator's words are, and then is done.
+// obedient is a model that makes the call in the operator's message, and then ends its turn.
 func obedient(r *fakellm.Request) fakellm.Step {
 	if answered(r) {
 		return fakellm.Step{fakellm.Say("Done.")}
@@ -38,12 +38,12 @@ func obedient(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Tool(o.Tool, string(params))}
 }
 
-// answered reports that a request brings the result of a call, and no new order.
+// answered reports whether a request has the result of a call, and no new order.
 func answered(r *fakellm.Request) bool {
 	return len(r.Messages) > 0 && r.Messages[len(r.Messages)-1].Role == llm.RoleTool
 }
 
-// caged is a project whose root agent works in a cage.
+// caged is a project with a caged root agent.
 type caged struct {
 	t      *testing.T
 	world  *kagedtest.World
@@ -54,8 +54,8 @@ type caged struct {
 	client *client.Client
 }
 
-// cagedProject makes a project with the folders src, docs and secret, whose agent has the cage, a YAML mapping in
-// flow style, and every file and shell tool; and starts a daemon.
+// cagedProject creates a project with the folders src, docs and secret, and a root agent with the cage, a YAML mapping
+// in flow style, and every file and shell tool. It starts a daemon.
 func cagedProject(t *testing.T, cage string, args ...string) *caged {
 	t.Helper()
 	c := &caged{t: t, llm: fakellm.Start(t), env: databaseEnv(t)}
@@ -91,7 +91,7 @@ func (c *caged) up(args ...string) {
 
 func (c *caged) session() *kagedtest.Session { return kagedtest.Open(c.t, c.client, c.dir) }
 
-// words are an order as the operator writes it.
+// words returns an order in the form of the operator's message.
 func words(t *testing.T, tool string, params map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(order{tool, params})
@@ -101,7 +101,7 @@ func words(t *testing.T, tool string, params map[string]any) string {
 	return string(text)
 }
 
-// does has the agent make one call and returns the run's outcome and the tool result that the model read.
+// does makes the agent run one call and returns the run's outcome and the tool result that the model read.
 func (c *caged) does(s *kagedtest.Session, tool string, params map[string]any) (outcome, result string) {
 	c.t.Helper()
 	before := len(c.llm.Requests())
@@ -121,7 +121,7 @@ func (c *caged) does(s *kagedtest.Session, tool string, params map[string]any) (
 	return outcome, result
 }
 
-// shell has the agent run a command in ./src, in a run that completes, and returns what it printed.
+// shell makes the agent run a command in ./src, in a run that completes, and returns the command's output.
 func (c *caged) shell(s *kagedtest.Session, command string) string {
 	c.t.Helper()
 	outcome, result := c.does(s, "shell.bash", map[string]any{"command": command, "cwd": "src"})
@@ -193,7 +193,7 @@ func (c *caged) end(s *kagedtest.Session) {
 	}
 }
 
-// inBackground has the agent start a stubborn process that outlives its run.
+// inBackground makes the agent start a stubborn process that outlives its run.
 func (c *caged) inBackground(s *kagedtest.Session) {
 	c.t.Helper()
 	outcome, result := c.does(s, "shell.exec", map[string]any{
@@ -209,10 +209,11 @@ func (c *caged) inBackground(s *kagedtest.Session) {
 	})
 }
 
-// marked are the processes that [caged.inBackground] started, wherever they are.
+// marked returns the processes that [caged.inBackground] started, wherever they run.
 func (c *caged) marked() []string { return kagedtest.Running(c.t, "MARK="+c.dir) }
 
-// left lists the remains of cages: notes in the data directory, stubs in the project, control groups that name one.
+// left lists the remains of cages: notes in the data directory, stubs in the project, control groups with the name of a
+// cage.
 func (c *caged) left(cages ...string) []string {
 	c.t.Helper()
 	var found []string
@@ -234,7 +235,7 @@ func (c *caged) left(cages ...string) []string {
 		if err == nil && d.IsDir() && containsAny(d.Name(), cages) {
 			found = append(found, path)
 		}
-		return nil // a file removed during the walk is gone too
+		return nil // a file removed during the walk does not count
 	})
 	return found
 }
@@ -262,7 +263,7 @@ func frames(t *testing.T, s *kagedtest.Session, kind string) []map[string]any {
 	return list
 }
 
-// types are the types of records, in order.
+// types returns the types of records, in order.
 func types(records []map[string]any) string {
 	var list []string
 	for _, r := range records {

@@ -16,9 +16,9 @@ import (
 
 const srcAndDocs = "{fs: [{mode: rw, path: ./src}, {mode: ro, path: ./docs}], capabilities: [shell]}"
 
-// A caged agent's commands see the files that its policy grants and no others; its file tools agree; each run has a
-// home of its own; the state of its cage is shown, recorded, and gone with the run (H-SUP-CAGE-01, A-SESS-GET-04,
-// T-AVAIL-10).
+// A caged agent's commands can access the files that its policy grants and no others; its file tools have the same
+// limits. Each run has a home folder of its own. The state of the cage is shown, recorded, and removed with the run
+// (H-SUP-CAGE-01, A-SESS-GET-04, T-AVAIL-10).
 func TestACagedAgent(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs)
@@ -63,8 +63,8 @@ func TestACagedAgent(t *testing.T) {
 	}
 }
 
-// A background process keeps its cage, and the agent's next run works in the same; kaged ps shows both; the end of
-// the session is the end of all of it.
+// A background process keeps its cage, and the agent's next run works in the same cage; kaged ps shows both. The end of
+// the session ends all of them.
 func TestBackgroundProcessesKeepTheCage(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs)
@@ -197,9 +197,8 @@ func TestCancelReachesCagedCommands(t *testing.T) {
 	})
 }
 
-// With --no-sandbox the agent works without its cage, and everything says so: the record, the run, the frames,
-// every response. Its file tools keep to the policy all the same (A-HDR-OUT-03, A-WS-EV-07, A-AUDIT-05, decision
-// 17).
+// With --no-sandbox the agent works without its cage, and the record, the run, the frames and every response show this.
+// Its file tools follow the policy nevertheless (A-HDR-OUT-03, A-WS-EV-07, A-AUDIT-05, decision 17).
 func TestNoSandboxWarnsEverywhere(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, srcAndDocs, "--no-sandbox")
@@ -242,8 +241,8 @@ func TestNoSandboxWarnsEverywhere(t *testing.T) {
 	}
 }
 
-// Each network attempt of a caged agent's command is allowed by a rule or refused at once; the model learns the
-// missing rule, the operator sees each attempt, and it is recorded.
+// Each network attempt of a caged agent's command is allowed by a rule or refused at once. The model gets the missing
+// rule, the operator sees each attempt, and it is recorded.
 func TestNetworkOfACagedAgent(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "served") }))
@@ -297,8 +296,8 @@ func TestNetworkOfACagedAgent(t *testing.T) {
 	}
 }
 
-// A command that reaches a limit of its agent's cage is killed, and its result says which limit and how high it is;
-// the cage and the run go on.
+// A command that reaches a limit of its agent's cage is killed, and its result has the limit and its value. The cage
+// and the run continue.
 func TestLimitsOfACagedAgent(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {memory: 64MiB, pids: 40}}")
@@ -318,7 +317,7 @@ func TestLimitsOfACagedAgent(t *testing.T) {
 	}
 }
 
-// A cage that writes more than its limit ends, its run with it, and the written files stay for inspection.
+// A cage that writes more than its limit ends together with its run. The written files stay for inspection.
 func TestDiskLimitEndsTheRun(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell], limits: {disk: 8MiB}}")
@@ -338,7 +337,7 @@ func TestDiskLimitEndsTheRun(t *testing.T) {
 	}
 }
 
-// Cages of one project come and go side by side: a file that one protects with a stub is usable in another, and
+// Cages of one project start and end in parallel: a file that one cage protects with a stub is usable in another, and
 // after the last cage no trace is left.
 func TestManyCagesOfOneProject(t *testing.T) {
 	t.Parallel()
@@ -373,13 +372,13 @@ func TestManyCagesOfOneProject(t *testing.T) {
 	}
 }
 
-// Files that a caged agent makes and that tools outside would run are shown and recorded at the end of its run: a
-// file of a protected name, and a repository. File tools refuse to make either.
+// Files that a caged agent creates and that tools outside the cage would run are shown and recorded at the end of its
+// run: a file with a protected name, and a repository. File tools refuse to create either.
 func TestWhatACageLeavesIsTold(t *testing.T) {
 	t.Parallel()
 	c := cagedProject(t, "{fs: [{mode: rw, path: ./src}], capabilities: [shell]}")
 	s := c.session()
-	// The names are made of variables, since a command that writes to .git as it stands asks for an approval.
+	// The names are built from variables, because a command with .git in its text needs approval.
 	c.shell(s, "e=envrc; touch .$e; g=git; mkdir -p deep/.$g && touch deep/.$g/HEAD")
 	shown := frames(t, s, "run.cage")
 	last := fmt.Sprint(shown[len(shown)-1]["found"])

@@ -10,12 +10,12 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A run that reads more than its model's window holds goes on to its end over both wire formats: the oldest
-// steps make way for a note, the task stays, and no request goes without a result of its calls. A daemon killed
-// afterwards gives the next run the same shorter conversation.
+// A run that reads more than its model's context window holds continues to its end with both wire formats: a note
+// replaces the oldest steps, the task stays, and every call in a request has its result. After a kill of the daemon the
+// next run has the same shortened conversation.
 func TestASessionPassesItsWindow(t *testing.T) {
 	t.Parallel()
-	const reads, page = 12, 10_000 // words of about a token
+	const reads, page = 12, 10_000 // words of about one token each
 	for _, driver := range []string{"anthropic", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
@@ -36,8 +36,7 @@ func TestASessionPassesItsWindow(t *testing.T) {
 			w := kagedtest.NewWorld(t, kagedtest.FakeModels(provider, driver))
 			dir := w.Project(t)
 			project := kagedtest.Read(t, dir, ".kaged/project.yaml")
-			// The window is 200,000 tokens, of which a quarter is for the answer: 70,000 leave 20,000 for the
-			// conversation.
+			// The window is 200,000 tokens, of which a quarter is for the answer; 70,000 leave 20,000 for the conversation.
 			kagedtest.Write(t, dir, ".kaged/project.yaml", strings.Replace(project, "primary:\n",
 				"primary:\n  include_tool_results_in_context: true\n"+
 					"  compaction: {upper_threshold: 0.45, lower_threshold: 0.35}\n", 1))

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// maker is a model that makes one file and is done, and answers "again" with a word.
+// maker is a model that creates one file and ends its turn, and answers "again" with a word.
 func maker(r *fakellm.Request) fakellm.Step {
 	switch {
 	case strings.Contains(r.LastText(), "again"):
@@ -25,8 +25,8 @@ func maker(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Say("Done.")}
 }
 
-// reached says how far a run had come on disk when it was killed at a point; more, where the point lies beside the
-// run's own path.
+// reached is the progress of a run on disk when it was killed at a point. more is set if the point is not in the run
+// itself.
 type reached struct {
 	message, turn, file, results, end bool
 	more                              bool
@@ -46,9 +46,9 @@ var pointsOfARun = map[crash.Point]reached{
 	crash.FramesPublished:    {message: true, more: true},
 }
 
-// kill -9 of the whole daemon, its stores included, at every named point of a run: files on disk survive the
-// restart, the session takes the next message, and looking at it asks no model. Every frame a client had seen comes
-// again byte for byte, numbers go on without a gap, and each run is told to have begun and ended once.
+// kill -9 of the whole daemon with its stores, at every named point of a run: files on disk survive the restart, the
+// session accepts the next message, and reading it calls no model. Every frame that a client has received is repeated
+// byte for byte, numbers continue without a gap, and each run has exactly one start and one end.
 func TestKilledAtEveryPointOfARun(t *testing.T) {
 	t.Parallel()
 	for _, point := range crash.Points() {
@@ -64,10 +64,10 @@ func TestKilledAtEveryPointOfARun(t *testing.T) {
 			dir := w.Project(t)
 			d := w.Up(t, []string{"KAGED_CRASH_AT=" + string(point)})
 			s := kagedtest.Create(t, w.SignIn(t), dir)
-			if point != crash.LeaseTaken { // which attaching does
+			if point != crash.LeaseTaken { // attaching a client reaches this point
 				s.Attach(t, nil)
 			}
-			// The answer may be lost with the daemon; stored data may not.
+			// The answer may be lost with the daemon; stored data may not be lost.
 			_ = s.Client.Do(t.Context(), "POST", "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": "make it"}, nil)
 			if s.Socket != nil {
 				s.UntilLost(t)
@@ -103,7 +103,7 @@ func TestKilledAtEveryPointOfARun(t *testing.T) {
 	}
 }
 
-// checkOnce: every run was told to have begun and ended once, and each of its messages.
+// checkOnce checks that every run, and each of its messages, has exactly one start and one end.
 func checkOnce(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	told := map[string]int{}
@@ -130,7 +130,7 @@ func checkOnce(t *testing.T, s *kagedtest.Session) {
 	}
 }
 
-// checkReached compares the stored session with how far it had come.
+// checkReached compares the stored session with the expected progress.
 func checkReached(t *testing.T, s *kagedtest.Session, want reached) {
 	t.Helper()
 	page := kagedtest.Get[messagePage](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages")
@@ -214,7 +214,7 @@ func TestKilledDuringRecovery(t *testing.T) {
 	}
 }
 
-// The end of a session holds though its daemon is killed right after it was decided.
+// The end of a session takes effect although its daemon is killed right after the end was stored.
 func TestKilledWhileASessionEnds(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -230,8 +230,8 @@ func TestKilledWhileASessionEnds(t *testing.T) {
 	}
 }
 
-// kill -9 at the moments around an operator's answer: request stored but not announced; answer stored but not
-// announced. Either way the command is not run, then or after the restart, and the request waits no longer.
+// kill -9 around an operator's answer: when the request is stored but not announced, and when the answer is stored but
+// not announced. In both cases the command does not run, before or after the restart, and the request is closed.
 func TestKilledAroundAnApproval(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point]string{crash.ApprovalStored: "closed", crash.ApprovalAnswered: "approved"} {

@@ -9,7 +9,7 @@ import (
 )
 
 // kill -9 of any service between an agent and its debugger while the agent waits for a stop: adapter and program end,
-// watchers are told, and the agent debugs again once the service is back.
+// watchers are informed, and the agent can debug again when the service is back.
 func TestAnyServiceMayDieWhileDebugging(t *testing.T) {
 	t.Parallel()
 	launch := fakellm.Tool("debug", `{"action":"launch","runtime":"go","mode":"test","script":".",`+
@@ -60,7 +60,7 @@ func TestAnyServiceMayDieWhileDebugging(t *testing.T) {
 	}
 }
 
-// debugID is the id of the debug session that s was told of.
+// debugID returns the id of the debug session in the frames of s.
 func debugID(t *testing.T, s *kagedtest.Session) string {
 	t.Helper()
 	for _, f := range s.Frames {
@@ -74,7 +74,7 @@ func debugID(t *testing.T, s *kagedtest.Session) string {
 	return ""
 }
 
-// told reports whether a frame of a kind has come.
+// told reports whether a frame of a kind has arrived.
 func told(s *kagedtest.Session, kind string) bool {
 	for _, f := range s.Frames {
 		if f.Type == kind {

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A debugged program that takes more memory than its agent's cage may have is killed. The agent reads which limit it
+// A debugged program that takes more memory than its agent's cage allows is killed. The agent gets the limit that it
 // reached.
 func TestDebuggedProgramIsHeldToMemory(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// lastResult is the result of the last tool call of s.
+// lastResult returns the result of the last tool call of s.
 func lastResult(t *testing.T, s *kagedtest.Session) string {
 	t.Helper()
 	var p struct{ Output string }

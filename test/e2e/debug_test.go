@@ -78,7 +78,7 @@ func TestMean(t *testing.T) {
 `
 )
 
-// debugged makes the project and returns its folder.
+// debugged creates the project and returns its folder.
 func debugged(t *testing.T, w *kagedtest.World) string {
 	t.Helper()
 	dir := filepath.Join(w.Dir, "mean")
@@ -91,10 +91,10 @@ func debugged(t *testing.T, w *kagedtest.World) string {
 	return dir
 }
 
-// debugWatch reads the frames of a session by type: the channels have no order among each other.
+// debugWatch reads the frames of a session by type, because the order between channels is not defined.
 type debugWatch struct {
 	*kagedtest.Session
-	read map[string]int // by type, how many frames have been looked at
+	read map[string]int // by type, the number of frames already read
 }
 
 // take reads the next frame of a type into a value.
@@ -131,7 +131,7 @@ func (d *debugWatch) told(t *testing.T, parts ...string) {
 }
 
 // An agent finds a wrong value in a Go test by debugging it. A person watches over the socket, pauses the program once,
-// looks around in a terminal and lets it go; the agent is told so, and no process is left.
+// inspects it in a terminal and continues it. The agent's next result has these moves, and no process is left.
 func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -165,7 +165,7 @@ func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 	api := "/api/v1/sessions/" + s.ID + "/debug"
 	kagedtest.Post[struct{}](t, s.Client, api, map[string]any{"action": "pause", "timeout": 30_000})
 	paused := watched.next(t, "debug.stopped")
-	for paused.StoppedReason == "entry" { // an agent that moves on at once leaves it untold
+	for paused.StoppedReason == "entry" { // an agent that continues at once may skip this frame
 		paused = watched.next(t, "debug.stopped")
 	}
 	if !strings.HasPrefix(paused.ID, "dap_") || paused.StoppedReason != "pause" || paused.Moved.Action != "pause" ||
@@ -201,7 +201,7 @@ func TestAPersonWatchesAnAgentDebug(t *testing.T) {
 	watched.after(t, w, run, paused.ID)
 }
 
-// after checks that the run is complete, and that nothing of the debugged program is left.
+// after checks that the run is complete, and that no process of the debugged program is left.
 func (d *debugWatch) after(t *testing.T, w *kagedtest.World, run, debugged string) {
 	t.Helper()
 	var ended struct {

@@ -14,8 +14,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// pointsOfADelegation say how far the smith had come when the daemon was killed: how often it had begun, how it ended,
-// and whether its file is there.
+// pointsOfADelegation have the smith's progress when the daemon was killed: the number of its starts, its end, and
+// whether its file exists.
 var pointsOfADelegation = map[crash.Point]struct {
 	began int
 	state string
@@ -23,7 +23,7 @@ var pointsOfADelegation = map[crash.Point]struct {
 }{
 	crash.RequestAudited: {},
 	crash.BudgetGranted:  {},
-	// The root's first call is settled in the commit that stores the smith's beginning (ADR 0107).
+	// The root's first call is settled in the commit that stores the smith's start (ADR 0107).
 	crash.BudgetSettled:      {began: 1, state: "failed"},
 	crash.AgentStarted:       {began: 1, state: "failed"},
 	crash.ChildTurnStored:    {began: 1, state: "failed"},
@@ -32,8 +32,8 @@ var pointsOfADelegation = map[crash.Point]struct {
 }
 
 // kill -9 of the whole daemon at every named point of a delegation, under both crash policies: finished work of the
-// child survives the restart and is not repeated, its invocation has ended once, no process of it is left, and each
-// request sent to a model is charged once; one granted but unsent request may be charged too.
+// child survives the restart and is not repeated, its invocation has ended once, and no process of it is left. Each
+// request sent to a model is charged once; one request that was granted but not sent may be charged too.
 func TestKilledInADelegation(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"stop", "resume"} {
@@ -101,7 +101,8 @@ func TestKilledInADelegation(t *testing.T) {
 	}
 }
 
-// checkCharged: the session's budget was charged each request once, and at most one that was not sent.
+// checkCharged checks that the session's budget was charged once for each request, and for at most one that was not
+// sent.
 func checkCharged(t *testing.T, s *kagedtest.Session, llm *fakellm.Server) {
 	t.Helper()
 	b := kagedtest.Get[struct {
@@ -112,7 +113,7 @@ func checkCharged(t *testing.T, s *kagedtest.Session, llm *fakellm.Server) {
 	}
 }
 
-// checkInvocations: each was told to have begun and ended once.
+// checkInvocations checks that each invocation has exactly one start and one end.
 func checkInvocations(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	told := map[string]int{}

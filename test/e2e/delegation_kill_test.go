@@ -11,7 +11,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// pairProject makes a project whose root agent calls a smith, which has a cage. onCrash is the policy of the root.
+// pairProject creates a project with a root agent that calls a smith, which has a cage. onCrash is the policy of the
+// root.
 func pairProject(t *testing.T, w *kagedtest.World, onCrash string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(w.Dir)
@@ -40,10 +41,10 @@ primary:
 	return dir
 }
 
-// smiths says whether a request is of the smith.
+// smiths reports whether a request is from the smith.
 func smiths(r *fakellm.Request) bool { return strings.Contains(r.System, "You are the smith.") }
 
-// delegating is a root agent that gives one task to the smith and then ends; the function smith scripts the smith.
+// delegating returns a root agent that gives one task to the smith and then ends; the function smith scripts the smith.
 func delegating(smith func(*fakellm.Request) fakellm.Step) func(*fakellm.Request) fakellm.Step {
 	return func(r *fakellm.Request) fakellm.Step {
 		switch {
@@ -58,7 +59,7 @@ func delegating(smith func(*fakellm.Request) fakellm.Step) func(*fakellm.Request
 	}
 }
 
-// invocations are those of a session.
+// invocations are the invocations of a session.
 type invocations struct {
 	Items []struct {
 		ID    string `json:"invocation_id"`
@@ -68,10 +69,10 @@ type invocations struct {
 	}
 }
 
-// kill -9 of any one service while a child works in its cage: where the run does not need the victim it goes on,
-// and the parent reads how its call ended; else the run ends as interrupted, and the child with it. No process of
-// the child is left, and the session takes the next message. A child that is cancelled is a failed call of its
-// parent, which goes on.
+// kill -9 of any single service while a child works in its cage: if the run does not need the killed service it
+// continues, and the parent reads how its call ended; otherwise the run ends as interrupted, together with the child.
+// No process of the child is left, and the session accepts the next message. A cancelled child is a failed call of its
+// parent, which continues.
 func TestAnyServiceMayDieInADelegation(t *testing.T) {
 	t.Parallel()
 	type ends struct{ run, child string }

@@ -10,8 +10,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// The program of docs/howto/use-the-api.md, as it stands there, runs an agent with a token and prints what the agent
-// changed.
+// The program in docs/howto/use-the-api.md runs an agent with a token, unchanged, and prints the agent's changes.
 func TestTheProgramOfTheDocs(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -20,18 +20,18 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// The property is tried with a few cases; -extremes=500 -extremes.seed=N digs.
+// The property is checked with a few cases; -extremes=500 -extremes.seed=N checks more.
 var (
 	extremes     = flag.Int("extremes", 6, "how many cases TestExtremesStayReadable tries")
 	extremesSeed = flag.Int("extremes.seed", 0, "the first of their seeds")
 )
 
-// extreme holds the values that a provider and a client put into every field they control. Texts of the provider
-// are JSON as it writes it.
+// extreme has the values that a provider and a client write into every field they control. Texts of the provider are
+// JSON in its spelling.
 type extreme struct {
 	// Driver is the wire format.
 	Driver string
-	// Counts are the fields of the usage, Text and Thinking the model's output, CallID, CallName and CallInput its
+	// Counts are the fields of the usage, Text and Thinking the model's output; CallID, CallName and CallInput are its
 	// call.
 	Counts                                      [4]string
 	Text, Thinking, CallID, CallName, CallInput string
@@ -93,8 +93,8 @@ func anExtreme() *rapid.Generator[extreme] {
 	})
 }
 
-// known are the cases that once made a session unreadable: counts whose sum leaves 64 bits, and input deeper than a
-// message may be.
+// known are cases that made a session unreadable before a fix: counts with a sum above 64 bits, and input that nests
+// deeper than a message may.
 func known() []extreme {
 	quiet := extreme{
 		Text: `"a"`, Thinking: `""`, CallID: `"c"`, CallName: `"shell.bash"`, Body: `{"content":"Go."}`, Label: `null`,
@@ -107,7 +107,7 @@ func known() []extreme {
 	return []extreme{counts, deep}
 }
 
-// hostile is a provider that plays the current case: first a call, then, given the result, a text.
+// hostile is a provider that plays the current case: first a call, then, after the result, a text.
 type hostile struct {
 	mu  sync.Mutex // guards the field below
 	now extreme
@@ -180,8 +180,8 @@ func (x extreme) anthropic(w io.Writer, again bool) {
 	event(`{"type":"message_stop"}`)
 }
 
-// With any values in the fields that a provider, a tool and a client control, no answer is a 500, every route and
-// the replay show the session and its neighbours in JSON that any client reads, also after a kill and a restart.
+// For all values in the fields that a provider, a tool and a client control, no answer is a 500, and every route and
+// the replay return the session and others in JSON that any client can read, even after a kill and a restart.
 func TestExtremesStayReadable(t *testing.T) {
 	t.Parallel()
 	provider := &hostile{}
@@ -206,7 +206,7 @@ func TestExtremesStayReadable(t *testing.T) {
 	}
 	d.Kill()
 	d = w.Up(t, nil, "--insecure")
-	r.base, r.csrf = d.LaunchURL, "" // the secret is another
+	r.base, r.csrf = d.LaunchURL, "" // each start has a different secret
 	c := w.SignIn(t)
 	for _, s := range r.sessions {
 		r.readAll(s)
@@ -225,13 +225,13 @@ type tried struct {
 	runs     []string
 }
 
-// reader asks a daemon without authentication.
+// reader sends requests to a daemon without authentication.
 type reader struct {
 	t        *testing.T
 	base     string
 	csrf     string
 	project  string
-	routes   []string // of GET
+	routes   []string // the routes for GET
 	sessions []tried
 }
 
@@ -270,7 +270,7 @@ func (r *reader) do(method, path, body string) (map[string]any, int) {
 	return out, resp.StatusCode
 }
 
-// try plays one case in a session of its own and reads everything.
+// try plays one case in a new session and reads all routes.
 func (r *reader) try(i int, x extreme) {
 	r.t.Helper()
 	s := tried{
@@ -304,7 +304,7 @@ func (r *reader) try(i int, x extreme) {
 // ofSession matches the routes that show projects, sessions and their parts.
 var ofSession = regexp.MustCompile(`^/api/v1/(projects|sessions|approvals|audit|processes|issues)`)
 
-// answersJSON reports whether an operation of the description answers 200 with JSON, as sockets and streams do not.
+// answersJSON reports whether an operation of the description returns 200 with JSON, which sockets and streams do not.
 func answersJSON(operation any) bool {
 	for _, key := range []string{"responses", "200", "content"} {
 		m, _ := operation.(map[string]any)
@@ -314,7 +314,7 @@ func answersJSON(operation any) bool {
 	return content["application/json"] != nil
 }
 
-// readAll reads every route of the contract that can be read, for a session and each of its runs.
+// readAll reads every readable route of the contract, for a session and each of its runs.
 func (r *reader) readAll(s tried) {
 	r.t.Helper()
 	if r.routes == nil {

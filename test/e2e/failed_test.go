@@ -10,7 +10,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// failures are the ways a provider breaks a run, by the message that triggers it, with the error code of the run.
+// failures are the failures of a provider, by the message that triggers them, with the error code of the run.
 var failures = map[string]struct {
 	code string
 	step fakellm.Step
@@ -29,8 +29,8 @@ var failures = map[string]struct {
 	},
 }
 
-// A failure within a run is a state of the run and no failure of the daemon: the message is taken, and the session,
-// the run, its messages and the record are read with 200, in any wire format and for any failure of the provider
+// A failure within a run is a state of the run and no failure of the daemon: the message is accepted, and the session,
+// the run, its messages and the record are returned with 200, for any wire format and any failure of the provider
 // (A-ERR-5XX-01).
 func TestAFailedRunIsNoServerError(t *testing.T) {
 	t.Parallel()
@@ -62,14 +62,14 @@ func TestAFailedRunIsNoServerError(t *testing.T) {
 				t.Errorf("%s, %s: the run is %v with %v, want %s", driver, text, run["state"], e, f.code)
 			}
 		}
-		// A tool that fails is not even that.
+		// A tool that fails does not even make the run fail.
 		if run := runFor(t, ann, driver, "read it"); run["state"] != "completed" || run["error"] != nil {
 			t.Errorf("%s, a failed tool: the run is %v with %v", driver, run["state"], run["error"])
 		}
 	}
 }
 
-// runFor has a session of its own answer a message with a driver, and returns the run once all of it was read with 200.
+// runFor makes a new session answer a message with a driver, and returns the run after all of it was read with 200.
 func runFor(t *testing.T, ann *surface, driver, text string) map[string]any {
 	t.Helper()
 	session := "/api/v1/sessions/" + ann.do("POST", "/api/v1/projects/wordcount/sessions", "{}", 201)["id"].(string)

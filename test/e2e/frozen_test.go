@@ -15,7 +15,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// freezePostgres stops the embedded Postgres of a world with all its children, as a disk that hangs does.
+// freezePostgres stops the embedded Postgres of a world with all its children, as a hanging disk does.
 func freezePostgres(t *testing.T, w *kagedtest.World) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(w.DataDir, "postgres", "data", "postmaster.pid"))
@@ -44,8 +44,8 @@ func freezePostgres(t *testing.T, w *kagedtest.World) {
 	}
 }
 
-// With a Postgres that takes no signal, requests end, /readyz says why, SIGTERM ends the daemon with everything it
-// started, and after kill -9 the next start has everything.
+// With a Postgres that handles no signal, requests end, /readyz has the reason, SIGTERM ends the daemon with everything
+// it started, and after kill -9 the next start has all data.
 func TestFrozenPostgres(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, kagedtest.FakeModels(fakellm.Start(t), "anthropic"))

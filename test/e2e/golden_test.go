@@ -20,9 +20,9 @@ import (
 
 var updateGolden = flag.Bool("update-golden", false, "rewrite testdata/golden from this run")
 
-// Every frame and every HTTP answer of one session is byte-equal to testdata/golden, but for ids, times and places.
-// The session reads, fails, edits, runs a command, asks for approval twice, is cancelled once and meets a provider
-// that refuses.
+// Every frame and every HTTP answer of one session is byte-equal to testdata/golden, apart from ids, times and paths.
+// The session reads, fails, edits, runs a command, requests approval twice, is cancelled once and has a provider that
+// refuses.
 func TestGoldenSession(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -73,7 +73,7 @@ func TestGoldenSession(t *testing.T) {
 	g.compare(t, filepath.Join("testdata", "golden", "session.txt"))
 }
 
-// goldenModel answers by the last message of the operator and the number of turns since.
+// goldenModel answers according to the operator's last message and the number of turns since.
 func goldenModel(r *fakellm.Request) fakellm.Step {
 	step := goldenStep(r)
 	if r.LastText() == "refuse" {
@@ -142,15 +142,15 @@ func untilRunEnds(t *testing.T, s *kagedtest.Session) {
 	}
 }
 
-// golden is the text that a run leaves: frames by channel, then answers.
+// golden is the text that a run produces: frames by channel, then answers.
 type golden struct {
 	mask *mask
 	csrf string
 	text strings.Builder
 }
 
-// frames adds the frames of each channel in order. Deltas that follow each other count as one, because how many travel
-// together depends on the machine.
+// frames adds the frames of each channel in order. Consecutive deltas count as one, because the number of deltas per
+// frame depends on the machine.
 func (g *golden) frames(all []client.Frame) {
 	for _, channel := range []string{"events", "output"} {
 		fmt.Fprintf(&g.text, "== %s\n", channel)
@@ -173,12 +173,13 @@ func (g *golden) frames(all []client.Frame) {
 }
 
 var (
-	// joinable are the parts of a delta that depend on how many travel together; so do the numbers of all later frames.
+	// joinable are the parts of a delta that depend on the number of deltas per frame; the numbers of all later frames
+	// depend on it too.
 	joinable = regexp.MustCompile(`,?"(delta|data)":"(\\.|[^"\\])*"`)
 	seq      = regexp.MustCompile(`"seq":\d+,`)
 )
 
-// answer makes a request and adds its status, the headers that clients read, and its body.
+// answer sends a request and adds its status, the headers that clients use, and its body.
 func (g *golden) answer(t *testing.T, method, base, path, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
@@ -201,11 +202,11 @@ func (g *golden) answer(t *testing.T, method, base, path, body string) {
 	fmt.Fprintln(&g.text, g.mask.line(data))
 }
 
-// goldenSpent matches the use of a budget. A cancelled call counts by an estimate of its request, whose text holds
-// paths of the test's folder.
+// goldenSpent matches the used part of a budget. A cancelled call is charged by an estimate of its request, which
+// contains paths of the test's folder.
 var goldenSpent = regexp.MustCompile(`("spent":\{|"agent_path":"primary",)"usd":[0-9.]+,"tokens":\d+`)
 
-// compare fails the test where the text differs from the file, or rewrites the file with -update-golden.
+// compare fails the test if the text differs from the file, or rewrites the file with -update-golden.
 func (g *golden) compare(t *testing.T, file string) {
 	t.Helper()
 	got := g.text.String()
@@ -238,7 +239,7 @@ func at(lines []string, i int) string {
 	return "(no line)"
 }
 
-// mask replaces the parts of a text that differ from run to run: each id by its number of first appearance, times and
+// mask replaces the parts of a text that differ between runs: each id by the number of its first appearance, times and
 // measures by a constant, folders and addresses by names.
 type mask struct {
 	places *strings.Replacer
@@ -266,7 +267,7 @@ func (m *mask) line(raw []byte) string {
 		}
 		return m.ids[id]
 	})
-	line = goldenMeasure.ReplaceAllString(line, `"$1":"*"`) // first: the digits of a fraction may look like a time
+	line = goldenMeasure.ReplaceAllString(line, `"$1":"*"`) // first, because the digits of a fraction may look like a time
 	line = goldenSpent.ReplaceAllString(line, `${1}"usd":SPENT,"tokens":SPENT`)
 	return goldenTime.ReplaceAllString(line, "TIME")
 }
