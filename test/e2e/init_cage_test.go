@@ -11,7 +11,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// workshop is a new project and a machine for it.
+// workshop has a new project and a machine for it.
 type workshop struct {
 	t    *testing.T
 	home string
@@ -34,7 +34,7 @@ func newWorkshop(t *testing.T, files map[string]string, env ...string) *workshop
 	return w
 }
 
-// kaged runs a command of kaged and returns what it prints.
+// kaged runs a command of kaged and returns its output.
 func (w *workshop) kaged(args ...string) string {
 	w.t.Helper()
 	p := kagedtest.Command(w.t, "kaged", w.env, args...)
@@ -63,15 +63,15 @@ func (w *workshop) shell(command string) string {
 	return result.Stdout
 }
 
-// The cage that kaged init writes is one in which a project's tools work, without a network and whether they lie in
-// the system or in the user's home; and in which that home cannot be seen otherwise.
+// In the cage that kaged init writes a project's tools work, without a network, for toolchains in the system and in the
+// user's home folder. The rest of the home folder is hidden.
 func TestInitWritesACageToWorkIn(t *testing.T) {
 	t.Parallel()
 	t.Run("Go", func(t *testing.T) {
 		t.Parallel()
 		version := strings.TrimSpace(output(t, "go", "list", "-m", "-f", "{{.Version}}", "github.com/google/go-cmp"))
 		cache := goEnv("GOMODCACHE")
-		var sums strings.Builder // of a go.sum: without them go asks a database on the network
+		var sums strings.Builder // of a go.sum: without them go contacts a database on the network
 		for line := range strings.Lines(read(t, filepath.Join("..", "go.sum"))) {
 			if strings.HasPrefix(line, "github.com/google/go-cmp "+version) {
 				sums.WriteString(line)

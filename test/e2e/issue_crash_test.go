@@ -12,8 +12,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// kill -9 around the commit of each change of an issue: before it the issue is unchanged, after it the change is
-// whole, though no caller was told. The same request again files one issue, and no number is left out.
+// kill -9 around the commit of each change of an issue: before the commit the issue is unchanged, after it the change
+// is complete, although no caller got the answer. A repeated request creates one issue, and no number is left out.
 func TestKilledAroundAChangeOfAnIssue(t *testing.T) {
 	t.Parallel()
 	create := func(r *replica, t *testing.T, title string) (int64, error) {
@@ -74,7 +74,7 @@ func TestKilledAroundAChangeOfAnIssue(t *testing.T) {
 	}
 }
 
-// after is the state behind each change.
+// after is the state after each change.
 var after = map[string]string{
 	"create":  "2 issues; open, 0 updates, 0 todos",
 	"change":  "1 issues; resolved, 2 updates, 0 todos",
@@ -82,7 +82,7 @@ var after = map[string]string{
 	"todos":   "1 issues; open, 0 updates, 2 todos",
 }
 
-// state is the number of issues and the content of the first.
+// state returns the number of issues and the content of the first.
 func (r *replica) state(t *testing.T) string {
 	t.Helper()
 	list, err := r.ListIssues(boarder(t), &apiv1.ListIssuesRequest{ProjectId: "p", Status: "all"})

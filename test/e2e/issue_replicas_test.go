@@ -21,7 +21,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// replica is an issue service in a process of its own.
+// replica is an issue service in its own process.
 type replica struct {
 	issuev1.IssueServiceClient
 	tools   issuev1.IssueToolServiceClient
@@ -59,23 +59,23 @@ func (r *replica) start(t *testing.T, more ...string) {
 	})
 }
 
-// boarder is the operator of the board.
+// boarder returns the context of the operator of the board.
 func boarder(t *testing.T) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: "ada"})
 }
 
-// word holds the changes that the service has acknowledged to all participants.
+// word has the changes that the service has acknowledged to all participants.
 type word struct {
 	mu sync.Mutex // guards the fields below
-	// filed are the numbers of issues by their titles at first, changed the new versions of each issue.
+	// filed has the numbers of issues by their first titles, changed the new versions of each issue.
 	filed   map[string]int64
 	changed map[int64][]int64
-	// said are comments, noted are todos, with their issues.
+	// said has comments, noted has todos, with their issues.
 	said, noted map[string]int64
-	lost        int // answers
+	lost        int // the number of lost answers
 }
 
-// participant is one of many at a board. Its actions depend on its random numbers alone.
+// participant is one of many users of a board. Its actions depend only on its random numbers.
 type participant struct {
 	t        *testing.T
 	name     string
@@ -84,8 +84,8 @@ type participant struct {
 	*word
 }
 
-// heard notes an answer by acknowledge, and reports whether it came. A refusal that others at the board cause is an
-// answer.
+// heard calls acknowledge if an answer arrived, and reports whether one did. A refusal because of other participants is
+// an answer.
 func (p *participant) heard(err error, acknowledge func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,8 +133,8 @@ func (p *participant) act(step int) {
 	}
 }
 
-// work starts, completes or drops a todo as an agent does. An index refuses a second todo at work, so a lost demotion
-// is an error.
+// work starts, completes or drops a todo like an agent. An index refuses a second todo in progress, so the loss of a
+// change back to pending is an error.
 func (p *participant) work(number int64) {
 	agent := ident.WithCaller(p.t.Context(), ident.Caller{UserID: "ada", AgentPath: "primary"})
 	_, err := p.any().tools.WorkTodos(agent, &issuev1.WorkTodosRequest{
@@ -144,7 +144,7 @@ func (p *participant) work(number int64) {
 	p.heard(err, func() {})
 }
 
-// verify starts, completes or takes back a todo as an operator does.
+// verify starts, completes or reverts a todo like an operator.
 func (p *participant) verify(number int64) {
 	list, err := p.any().ListIssueTodos(boarder(p.t), &apiv1.ListIssueTodosRequest{ProjectId: "p", Number: number})
 	if !p.heard(err, func() {}) || len(list.GetItems()) == 0 {
@@ -160,7 +160,7 @@ func (p *participant) verify(number int64) {
 	p.heard(err, func() {})
 }
 
-// file files an issue, again under the same client id until a replica says that it has.
+// file creates an issue, and repeats it with the same client id until a replica confirms it.
 func (p *participant) file(title string) {
 	for known := false; !known && p.t.Context().Err() == nil; {
 		resp, err := p.any().CreateIssue(boarder(p.t), &apiv1.CreateIssueRequest{
@@ -170,7 +170,7 @@ func (p *participant) file(title string) {
 	}
 }
 
-// change changes an issue as it was read, which is refused if it was changed in between.
+// change changes an issue in the version that was read; it is refused if the issue was changed meanwhile.
 func (p *participant) change(number int64, fill func(*apiv1.UpdateIssueRequest, []apiv1.IssueStatus)) {
 	got, err := p.any().GetIssue(boarder(p.t), &apiv1.GetIssueRequest{ProjectId: "p", Number: number})
 	if !p.heard(err, func() {}) || err != nil {
@@ -187,9 +187,9 @@ func (p *participant) change(number int64, fill func(*apiv1.UpdateIssueRequest, 
 	})
 }
 
-// Fifty agents and people at one board of two replicas, each of which is killed time and again: no number is given
-// twice or left out, no acknowledged change is lost or overwrites another, each comment is there once, each history
-// is a path through the state machine, and at most one todo of an issue is at work.
+// Fifty agents and people use one board with two replicas, each of which is killed repeatedly. No number is used twice
+// or left out, no acknowledged change is lost or overwrites another, each comment exists once, each history is a path
+// through the state machine, and at most one todo of an issue is in progress.
 func TestABoardOutlivesItsReplicas(t *testing.T) {
 	t.Parallel()
 	const participants, steps, kills = 50, 12, 8
@@ -217,7 +217,7 @@ func TestABoardOutlivesItsReplicas(t *testing.T) {
 		})
 	}
 	for i := range done {
-		done[i].Wait() // all are in the midst of their steps
+		done[i].Wait() // all are in the middle of their steps
 		r := list[i%len(list)]
 		r.process.Kill()
 		<-r.process.Done()
@@ -273,7 +273,7 @@ func (w *word) check(t *testing.T, r *replica) {
 	}
 }
 
-// checkIssue checks the history of an issue and gathers its comments and todos.
+// checkIssue checks the history of an issue and collects its comments and todos.
 func (w *word) checkIssue(t *testing.T, r *replica, n int64, said, noted map[string]int64) {
 	t.Helper()
 	once := func(seen map[string]int64, text string) {

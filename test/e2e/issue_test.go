@@ -12,8 +12,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// worker is an agent that takes issue #1, writes its todos down and works through them, one call a turn. A turn is
-// answered once its token has come.
+// worker is an agent that takes issue #1, writes its todos and works through them, one call per turn. A turn is
+// answered when its token has arrived.
 type worker struct {
 	calls []fakellm.Action
 	turns chan struct{}
@@ -42,7 +42,7 @@ func (w *worker) answer(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Say("Mended.")}
 }
 
-// issueSeen is an issue as a person sees it.
+// issueSeen is an issue in a person's view.
 type issueSeen struct {
 	Number     int64
 	Status     string
@@ -50,7 +50,7 @@ type issueSeen struct {
 	Updates    []struct{ Author, Kind, Body string }
 }
 
-// board is a person's view of an issue, reloaded when a frame says that it changed.
+// board is a person's view of an issue, reloaded when a frame reports a change.
 type board struct {
 	t *testing.T
 	*kagedtest.Session
@@ -60,7 +60,7 @@ func (b board) path(rest string) string { return "/api/v1/projects/" + b.Project
 
 func (b board) issue() issueSeen { return kagedtest.Get[issueSeen](b.t, b.Client, b.path("/1")) }
 
-// todos returns the todos as "status content".
+// todos returns the todos in the form "status content".
 func (b board) todos() (list []string) {
 	for _, todo := range kagedtest.Get[struct {
 		Items []struct{ Status, Content string }
@@ -70,7 +70,7 @@ func (b board) todos() (list []string) {
 	return list
 }
 
-// sees waits for the frame of a change and fails the test unless the issue is then as it is said.
+// sees waits for the frame of a change and fails the test unless the issue then has the status and the todos.
 func (b board) sees(kind, status string, todos ...string) {
 	b.t.Helper()
 	var p struct {
@@ -88,8 +88,8 @@ func (b board) sees(kind, status string, todos ...string) {
 	}
 }
 
-// A person files an issue, an agent takes it and works through its todos, the whole of kaged is killed in between, the
-// agent goes on by itself, and the person sees each change live and closes the issue.
+// A person creates an issue, and an agent takes it and works through its todos. kaged is killed meanwhile, and the
+// agent continues by itself. The person sees each change live and closes the issue.
 func TestAnIssueIsWorkedThrough(t *testing.T) {
 	t.Parallel()
 	llm, agent := fakellm.Start(t), newWorker()
@@ -129,7 +129,7 @@ func TestAnIssueIsWorkedThrough(t *testing.T) {
 	b.Client = w.SignIn(t)
 	b.Attach(t, b.Seen())
 	b.Until(t, "run.started")
-	turn() // of the request that died with the daemon
+	turn() // of the request that was lost with the daemon
 	turn()
 	b.sees("issue.updated", "in_progress", "completed Reproduce it", "completed Mend it", "pending It stays mended")
 	turn()
@@ -151,8 +151,8 @@ func TestAnIssueIsWorkedThrough(t *testing.T) {
 	b.checkHistory()
 }
 
-// checkReminders: the agent is reminded of its open todos at each turn that follows no result with them, also after the
-// crash.
+// checkReminders checks that the agent gets a reminder of its open todos at each turn without a result that has them,
+// even after the crash.
 func checkReminders(t *testing.T, requests []fakellm.Request) {
 	t.Helper()
 	var reminded []int
@@ -166,7 +166,7 @@ func checkReminders(t *testing.T, requests []fakellm.Request) {
 	}
 }
 
-// checkHistory: each change is written down once, with its author.
+// checkHistory checks that each change is recorded once, with its author.
 func (b board) checkHistory() {
 	b.t.Helper()
 	var got []string

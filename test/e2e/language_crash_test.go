@@ -11,8 +11,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// kill -9 of the tool runner in the middle of a rename: once the next one serves, each file has the old name, or, past
-// the moment from which the rename holds, each has the new one.
+// kill -9 of the tool runner in the middle of a rename: when the next one serves, all files have the old name, or,
+// after the commit point of the rename, all have the new one.
 func TestKilledWhileRenaming(t *testing.T) {
 	t.Parallel()
 	for plan, renamed := range map[string]bool{

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// languageServers returns the language servers that work on a project.
+// languageServers returns the language servers that run for a project.
 func languageServers(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	for _, p := range kagedtest.Running(t, dir) {
@@ -21,8 +21,7 @@ func languageServers(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// kill -9 of a service that needs a language server, or that it runs below, is the end of the server. The next question
-// has a new one.
+// kill -9 of a service that needs a language server, or that runs it, ends the server. The next query starts a new one.
 func TestLanguageServersEndWithTheServicesThatNeedThem(t *testing.T) {
 	t.Parallel()
 	for _, victim := range []string{"harness", "tool-runner", "lsp-pool", "session-manager", "sandbox-supervisor"} {

@@ -30,21 +30,21 @@ var shapes = map[string]string{
 	".kaged/.gitkeep": "",
 }
 
-// renamer is a model that renames a method in two languages, breaks both programs, and mends them. It acts on its
-// results: it touches a file again while the answer to its edit comes without the server's diagnostics.
+// renamer is a model that renames a method in two languages, makes both programs invalid, and fixes them. It reacts to
+// its results: it edits a file again as long as the answer has no diagnostics of the server.
 type renamer struct {
 	next  int
-	tries map[string]int // by touched file
+	tries map[string]int // by edited file
 	wrong string         // the first unexpected answer
 }
 
-// stage is one call and the text its result must hold; touch is the file that is edited again while the result
-// lacks diagnostics.
+// stage is one call and the text that its result must contain; touch is the file that is edited again as long as the
+// result has no diagnostics.
 type stage struct {
 	tool, input, want, touch string
 }
 
-// edited is a call that replaces a text.
+// edited returns a call that replaces a text.
 func edited(path, from, to, want string) stage {
 	return stage{"edit.text", edit(path, from, to), want, path}
 }
@@ -53,7 +53,7 @@ func edit(path, from, to string) string {
 	return fmt.Sprintf(`{"path":%q,"old_string":%q,"new_string":%q}`, path, from, to)
 }
 
-// renamed is a call that renames the symbol of an interface's method, which stands in three files.
+// renamed returns a call that renames the symbol of an interface's method, which occurs in three files.
 func renamed(path string, line int, from, to string) stage {
 	return stage{"code.lsp", fmt.Sprintf(`{"action":"rename","path":%q,"line":%d,"symbol":%q,"new_name":%q}`,
 		path, line, from, to), `"files_changed":3`, ""}
@@ -93,9 +93,9 @@ func (m *renamer) answer(r *fakellm.Request) fakellm.Step {
 	return fakellm.Step{fakellm.Tool(stages[m.next].tool, stages[m.next].input)}
 }
 
-// An agent renames a method of an interface in Go and in TypeScript, breaks both programs, reads the errors that come
-// back with its edits, and mends them: without a cage, and in one. Afterwards the programs build, and no process is
-// left.
+// An agent renames a method of an interface in Go and in TypeScript, makes both programs invalid, reads the errors in
+// the results of its edits, and fixes them: without a cage, and in one. Afterwards the programs build, and no process
+// is left.
 func TestAnAgentRenamesBreaksAndMends(t *testing.T) {
 	t.Parallel()
 	servers, err := filepath.Abs("../../bin/servers/node_modules")
@@ -159,7 +159,7 @@ func TestAnAgentRenamesBreaksAndMends(t *testing.T) {
 	}
 }
 
-// withoutTries returns a file without the number of touches that it took.
+// withoutTries returns a file without the number of repeated edits.
 func withoutTries(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

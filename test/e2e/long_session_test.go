@@ -12,21 +12,22 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// longModel is a model that reads one part after the other until it has seen each, and writes down a decision first.
+// longModel is a model that first writes down a decision, and then reads one part after the other until it has read
+// all.
 type longModel struct {
 	rounds int
 
 	mu      sync.Mutex
-	round   int // the part that is asked for
-	inRun   int // calls since the operator's last message
+	round   int // the number of the requested part
+	inRun   int // the calls since the operator's last message
 	largest int
-	lost    bool // a request did not hold the decision
+	lost    bool // a request lacked the decision
 }
 
 // perRun is the number of calls of one run: a run has at most 100 steps.
 const perRun = 80
 
-// answer asks for the next part once the one before was read.
+// answer requests the next part after the previous one was read.
 func (m *longModel) answer(r *fakellm.Request) fakellm.Step {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,10 +84,9 @@ func hasResult(m llm.Message) bool {
 	return false
 }
 
-// 300 rounds of tools in a window of 32,000 tokens, over both wire formats, with the daemon killed in the middle, end
-// with
-// the work done: no request passes the window, the first decision stands in every later one, and the ledger has every
-// file that was read.
+// 300 rounds of tools in a window of 32,000 tokens complete the work with both wire formats, although the daemon is
+// killed in the middle: no request exceeds the window, every request after the first decision has it, and the ledger
+// has every file that was read.
 func TestThreeHundredRoundsInASmallWindow(t *testing.T) {
 	t.Parallel()
 	const rounds, words = 300, 400

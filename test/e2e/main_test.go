@@ -18,7 +18,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// TestMain lets this binary be any of kaged's: the tests start it again under their names.
+// TestMain makes this binary run any of kaged's commands: the tests start it again under their names.
 func TestMain(m *testing.M) {
 	if shim.Invoked() {
 		shim.Main()
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// databaseEnv gives a daemon an empty database of the shared test server, which spares it a cluster of its own.
+// databaseEnv gives a daemon an empty database of the shared test server, so that it needs no cluster of its own.
 func databaseEnv(t *testing.T) []string {
 	owner, app := pgtest.URLs(t)
 	return []string{"KAGED_DATABASE_URL=" + owner, "KAGED_DATABASE_APP_URL=" + app}

@@ -30,8 +30,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// hosts is each service as on a host of its own: a process with a certificate, a data directory and an address, and no
-// socket that another one could use.
+// hosts has each service as if on its own host: a process with a certificate, a data directory and an address, and no
+// common socket.
 type hosts struct {
 	*kagedtest.World
 	ca        *certs.CA
@@ -98,11 +98,11 @@ func (h *hosts) ready(t *testing.T) {
 	}
 }
 
-// loopbackHost counts the addresses that startHosts has given to services.
+// loopbackHost is the number of addresses that startHosts has given to services.
 var loopbackHost atomic.Uint32
 
-// freeAddress returns an address of a loopback host of the service's own. A port that the kernel chose would not stay
-// free: between its choice and the service's start, and while a killed service is down, any connection may take it.
+// freeAddress returns an address of a loopback host for one service alone. A port selected by the kernel might not stay
+// free: before the service's start, and while a killed service is not running, any connection may use it.
 func freeAddress() string {
 	n := loopbackHost.Add(1)
 	return fmt.Sprintf("127.%d.%d.%d:7000", 100+os.Getpid()%100, os.Getpid()/100%250, 1+n)
@@ -124,9 +124,9 @@ func (h *hosts) as(t *testing.T, who, service string) *grpc.ClientConn {
 	return conn
 }
 
-// The whole story of a session with every service as on a host of its own, over mTLS: an agent repairs a test, an issue
-// is filed and worked on, and the session goes on after kill -9 of its holder. The certificate of one service makes
-// no call of another's; a debugging certificate does, and the operator sees that in the audit record.
+// A complete session runs with every service as if on its own host, over mTLS: an agent repairs a test, an issue is
+// created and worked on, and the session continues after kill -9 of its holder. The certificate of one service allows
+// no call of another service; a debugging certificate does, and the operator sees that in the audit record.
 func TestASessionBetweenHosts(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -179,7 +179,7 @@ func TestASessionBetweenHosts(t *testing.T) {
 	}
 }
 
-// strangers: a certificate of the deployment makes the calls that the caller table gives it and no more.
+// strangers checks that a certificate of the deployment allows exactly the calls in the caller table.
 func (h *hosts) strangers(t *testing.T) {
 	t.Helper()
 	tools := toolrunnerv1.NewToolRunnerServiceClient(h.as(t, "gateway", "tool-runner"))
@@ -196,7 +196,7 @@ func (h *hosts) strangers(t *testing.T) {
 	}
 }
 
-// debug: the debugging certificate makes every call, and each call is in the operator's audit record.
+// debug checks that the debugging certificate allows every call, and that each call is in the operator's audit record.
 func (h *hosts) debug(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	conn := h.as(t, mtls.Debug, "session-manager")

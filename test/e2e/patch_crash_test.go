@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// kill -9 of the tool runner in the middle of a patch: once the next one serves, all files are unchanged, or, past
-// the commit point, all are changed; no temporary file is left either way.
+// kill -9 of the tool runner in the middle of a patch: when the next one serves, all files are unchanged, or, after the
+// commit point, all are changed. In both cases no temporary file is left.
 func TestKilledWhilePatching(t *testing.T) {
 	t.Parallel()
 	for plan, changed := range map[string]bool{
@@ -53,7 +53,7 @@ func TestKilledWhilePatching(t *testing.T) {
 	}
 }
 
-// files returns the files below a folder, one a line, and the folders.
+// files returns the files and folders below a folder, one per line.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

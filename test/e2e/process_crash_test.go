@@ -10,8 +10,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// kill -9 of the tool runner while it starts a background process: the next one knows of the process in either case
-// and can end it, so that no process runs unknown.
+// kill -9 of the tool runner while it starts a background process: the next one knows the process in every case and can
+// end it, so that no process runs unknown.
 func TestKilledWhileStartingAProcess(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point]string{crash.ProcessNoted: "lost", crash.ProcessStarted: "running"} {

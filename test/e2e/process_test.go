@@ -21,7 +21,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// hands is a workspace's two services, each in a process of its own, and a project to work on.
+// hands has the two services of a workspace, each in its own process, and a project.
 type hands struct {
 	*kagedtest.World
 	runner, box *kagedtest.Process
@@ -39,13 +39,13 @@ func startHands(t *testing.T, runnerEnv ...string) *hands {
 	return h
 }
 
-// ready waits until the supervisor takes commands.
+// ready waits until the supervisor accepts commands.
 func (h *hands) ready(t *testing.T) {
 	t.Helper()
 	h.serves(t, "sandbox-supervisor")
 }
 
-// serves waits until a service does.
+// serves waits until a service serves.
 func (h *hands) serves(t *testing.T, name string) {
 	t.Helper()
 	conn, err := grpc.NewClient("unix:"+host.SocketPath(h.DataDir, name), rpc.DialOptions()...)
@@ -71,7 +71,7 @@ func (h *hands) restart(t *testing.T, name string, p **kagedtest.Process) {
 	*p = kagedtest.Command(t, name, h.Env)
 }
 
-// tools is a client of the tool runner as it is now.
+// tools returns a client of the present tool runner.
 func (h *hands) tools(t *testing.T) toolrunnerv1.ToolRunnerServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient("unix:"+host.SocketPath(h.DataDir, "tool-runner"), rpc.DialOptions()...)
@@ -82,7 +82,7 @@ func (h *hands) tools(t *testing.T) toolrunnerv1.ToolRunnerServiceClient {
 	return toolrunnerv1.NewToolRunnerServiceClient(conn)
 }
 
-// process is one process as the tools report it.
+// process is one process in the form of the tools.
 type process struct {
 	ID        string `json:"process_id"`
 	Status    string
@@ -92,7 +92,7 @@ type process struct {
 	Processes []process
 }
 
-// call calls a tool; a call that breaks off is an error.
+// call calls a tool; an interrupted call is an error.
 func (h *hands) call(t *testing.T, tool string, params map[string]any) (process, error) {
 	t.Helper()
 	input, err := json.Marshal(params)
@@ -149,7 +149,7 @@ func (h *hands) until(t *testing.T, id, text string) {
 	}
 }
 
-// stubborn is a command that leaves a child which is hard to end, and echoes its input lines.
+// stubborn is a command that leaves a child that is hard to end, and echoes its input lines.
 const stubborn = `trap '' TERM HUP; (setsid sh -c 'trap "" TERM; while :; do sleep 1000; done' &) ; echo up; while ` +
 	`read x; do echo got $x; done`
 
@@ -167,7 +167,7 @@ func (h *hands) background(t *testing.T, command string) string {
 // commands returns the running commands of background processes.
 func (h *hands) commands(t *testing.T) []string { return kagedtest.Running(t, "MARK="+h.dir) }
 
-// inBackground is the step of a model that leaves a process running which carries the mark MARK=dir.
+// inBackground returns a step of a model that leaves a running process with the mark MARK=dir.
 func inBackground(t *testing.T, dir string) fakellm.Step {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{
@@ -180,9 +180,9 @@ func inBackground(t *testing.T, dir string) fakellm.Step {
 	return fakellm.Step{fakellm.Tool("shell.exec", string(input))}
 }
 
-// kill -9 of the tool runner leaves a background process as it is, and the next one handles it; kill -9 of the
-// supervisor takes it along with all its descendants, and the table says that it is lost; the end of the session
-// ends the remaining ones, and the table says that too.
+// After kill -9 of the tool runner a background process continues, and the next tool runner controls it. kill -9 of the
+// supervisor ends it with all its descendants, and the table marks it as lost. The end of the session ends the
+// remaining processes, which the table has too.
 func TestBackgroundProcessesAndKills(t *testing.T) {
 	t.Parallel()
 	h := startHands(t)
@@ -208,7 +208,7 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 	h.ready(t)
 	second := h.background(t, stubborn)
 	h.until(t, second, "up")
-	// Both at once: the end of the process reached no table.
+	// If both are killed at once, no table has the end of the process.
 	h.box.Kill()
 	h.restart(t, "tool-runner", &h.runner)
 	h.restart(t, "sandbox-supervisor", &h.box)
@@ -236,8 +236,8 @@ func TestBackgroundProcessesAndKills(t *testing.T) {
 	}
 }
 
-// A daemon that is killed with everything in it knows at its next start that its background processes are lost, and the
-// agent that started them learns it.
+// A daemon that was killed with all its processes marks its background processes as lost at its next start, and informs
+// the agent that started them.
 func TestDaemonKnowsWhatItLost(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -283,8 +283,8 @@ func TestDaemonKnowsWhatItLost(t *testing.T) {
 	}
 }
 
-// A session that ends while its workspace's tool runner is away takes its background processes along nevertheless,
-// once the tool runner is back: it is told until it has heard it.
+// If a session ends while its workspace's tool runner is not running, its background processes end when the tool runner
+// is back: session-manager repeats the end until the tool runner has confirmed it.
 func TestSessionEndsWhileTheToolRunnerIsAway(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -33,7 +33,7 @@ func comparisonOf(t *testing.T, c *client.Client, id string) comparison {
 	return kagedtest.Get[comparison](t, c, "/api/v1/projects/"+id+"/approval")
 }
 
-// guarded is a project whose agent reads, and free the file that lets it do everything.
+// guarded is a project with an agent that may read, free the project file that gives it all rights.
 const guarded = `version: 1
 project: guarded
 primary:
@@ -45,9 +45,8 @@ primary:
 
 var free = strings.ReplaceAll(guarded, `"*": {enabled: false}, file.read`, `"shell.*"`)
 
-// A change that widens the approved version is answered with 409 and the list of widenings; the project is ready,
-// and a session runs on the approved version, until the hash of the answer is approved. Everything is in the
-// record.
+// A change that widens the approved version gets the answer 409 with the list of widenings. The project is ready, and a
+// session runs on the approved version, until the hash in the answer is approved. All of it is recorded.
 func TestProjectApprovalOverHTTP(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -138,8 +137,8 @@ func TestProjectApprovalOverHTTP(t *testing.T) {
 	}
 }
 
-// kill -9 between the steps of an approval leaves either the old or the new version approved, never a mix; the
-// approval can be made again.
+// After kill -9 between the steps of an approval, either the old or the new version is approved, never a mix. The
+// approval can be repeated.
 func TestKilledWhileApproving(t *testing.T) {
 	t.Parallel()
 	for point, approved := range map[crash.Point]bool{crash.ApprovedTextsStored: false, crash.ProjectApproved: true} {
@@ -152,7 +151,7 @@ func TestKilledWhileApproving(t *testing.T) {
 			kagedtest.Write(t, dir, "prompt.md", "You work.")
 			at := string(point)
 			if point == crash.ApprovedTextsStored {
-				at += ":2" // the first load approves, too
+				at += ":2" // the first load approves too
 			}
 			d := w.Up(t, []string{"KAGED_CRASH_AT=" + at})
 			c := w.SignIn(t)

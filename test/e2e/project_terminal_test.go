@@ -10,8 +10,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// At a terminal, kaged run and kaged project approve show a change that widens and ask. A yes approves the version
-// that was shown and the command goes on with it; any other answer exits 2 and leaves the approved version.
+// On a terminal, kaged run and kaged project approve show a widening change and ask for approval. A yes approves the
+// shown version, and the command continues with it; any other answer exits with 2 and keeps the approved version.
 func TestWideningIsAskedAtATerminal(t *testing.T) {
 	t.Parallel()
 	const question = "Approve these files? [y/N] "

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A kaged run without a slot says that it waits, begins by itself once a slot is free, and withdraws its message
-// where it is interrupted meanwhile.
+// A kaged run without a slot prints that it waits, starts by itself when a slot is free, and withdraws its message if
+// it is interrupted before.
 func TestRunWaitsForASlot(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

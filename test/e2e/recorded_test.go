@@ -9,13 +9,13 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// recorded is an entry of the record.
+// recorded is an entry of the audit record.
 type recorded struct {
 	EventType string `json:"event_type"`
 	Payload   map[string]any
 }
 
-// about returns the audit records of a session under a type.
+// about returns the audit records of a session with a type.
 func about(t *testing.T, s *kagedtest.Session, eventType string) []recorded {
 	t.Helper()
 	page := kagedtest.Get[struct{ Items []recorded }](t, s.Client, "/api/v1/audit?session="+s.ID+"&limit=200")
@@ -28,7 +28,7 @@ func about(t *testing.T, s *kagedtest.Session, eventType string) []recorded {
 	return list
 }
 
-// A command that an operator cancels is on the record: with its parameters, and that it was run.
+// A command that an operator cancels is recorded, with its parameters, and as run.
 func TestCancelledCommandIsRecorded(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -61,7 +61,7 @@ func TestCancelledCommandIsRecorded(t *testing.T) {
 	}
 }
 
-// A background process that ends with its session is on the record, though no client polled it.
+// A background process that ends with its session is recorded, although no client polled it.
 func TestProcessesOfAnEndedSessionAreRecorded(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -16,13 +16,13 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// asked is the end of a question, with its further answers.
+// asked matches the end of a question, with its further answers.
 var asked = regexp.MustCompile(`\[y/N[^\]]*\] $`)
 
-// answerQuestion is the script command `[!] answer LINE COMMAND [ARG...]`. It runs the command at a terminal, types
-// LINE once the terminal shows a question, and writes the terminal's screen to $WORK/tty, stdout to $WORK/out and
-// stderr to $WORK/err. testscript's own ttyin types before the command starts, and kaged discards keys typed before
-// a question.
+// answerQuestion is the script command `[!] answer LINE COMMAND [ARG...]`. It runs the command on a terminal, types
+// LINE when the terminal shows a question, and writes the terminal's screen to $WORK/tty, stdout to $WORK/out and
+// stderr to $WORK/err. testscript's own ttyin types before the command starts, and kaged discards keys typed before a
+// question.
 func answerQuestion(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: [!] answer LINE COMMAND [ARG...]")

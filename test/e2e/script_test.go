@@ -14,9 +14,9 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// The scripts in testdata/script are sessions at a terminal. Each has a machine of its own: $WORK with an empty
-// data directory, and a database. The command `models DRIVER` starts a fake provider scripted by the llm/N files,
-// and writes $WORK/local.toml so that the alias smart-generalist goes there. `answer` runs a command at a terminal.
+// The scripts in testdata/script are sessions on a terminal. Each has its own machine: $WORK with an empty data
+// directory, and a database. The command `models DRIVER` starts a fake provider scripted by the llm/N files, and writes
+// $WORK/local.toml with the provider as target of the alias smart-generalist. `answer` runs a command on a terminal.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -51,7 +51,7 @@ func endDaemon(dir string) {
 		while kill -0 $pid 2>/dev/null; do sleep 0.1; done`
 	cmd := exec.Command("sh", "-c", end)
 	cmd.Dir = dir
-	_ = cmd.Run() // It fails where there is no such daemon.
+	_ = cmd.Run() // It fails if there is no such daemon.
 }
 
 // environment is the key of a script's *testscript.Env.

@@ -9,7 +9,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// kaged session attach shows run after run of a session that another client posts to, and Ctrl-C leaves it as it is.
+// kaged session attach shows run after run of a session to which another client posts. Ctrl-C detaches without any
+// effect on the session.
 func TestAttachToASession(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// repair is a model's work on examples/wordcount: it runs the tests, reads, edits, and runs them again.
+// repair returns a model's work on examples/wordcount: it runs the tests, reads, edits, and runs them again.
 func repair() []fakellm.Step {
 	return []fakellm.Step{
 		{
@@ -39,8 +39,8 @@ func repair() []fakellm.Step {
 	}
 }
 
-// An agent repairs a failing test through each provider's wire format, and everything it did is there afterwards: the
-// files, the frames in order, the message with its parts, the run with its steps, and the record.
+// An agent repairs a failing test over each provider's wire format, and all its results exist afterwards: the files,
+// the frames in order, the message with its parts, the run with its steps, and the record.
 func TestAnAgentRepairsAFailingTest(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
@@ -76,8 +76,8 @@ func goTest(t *testing.T, dir string) (string, error) {
 	return string(out), err
 }
 
-// checkFrames: one message.start and one message.end enclose the model's output, each call has its result, and the
-// session went from running to idle.
+// checkFrames checks that one message.start and one message.end enclose the model's output, that each call has its
+// result, and that the session went from running to idle.
 func checkFrames(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	var kinds []string
@@ -189,8 +189,8 @@ func checkMessages(t *testing.T, s *kagedtest.Session) {
 	}
 }
 
-// checkRecord: every call is in the audit log, and the recorded requests hold exactly the bodies sent to the model,
-// once.
+// checkRecord checks that every call is in the audit log, and that the recorded requests have exactly the bodies sent
+// to the model, once.
 func checkRecord(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	type page struct {
@@ -225,8 +225,8 @@ func checkRecord(t *testing.T, s *kagedtest.Session) {
 	}
 }
 
-// checkRequests: the record has the hash of each request's bytes as the model received them, in order, and of the
-// recorded request that they stand for (H-PIPE-01).
+// checkRequests checks that the record has the hash of each request's bytes as the model received them, in order, and
+// of the corresponding recorded request (H-PIPE-01).
 func checkRequests(t *testing.T, s *kagedtest.Session, llm *fakellm.Server) {
 	t.Helper()
 	type page struct {
@@ -259,8 +259,8 @@ func checkRequests(t *testing.T, s *kagedtest.Session, llm *fakellm.Server) {
 	}
 }
 
-// The scripts of the examples repair the project with no model at all: that of one agent, and that of make demo, in
-// which two children in cages do the work.
+// The scripts of the examples repair the project without a model: that of one agent, and that of make demo, in which
+// two children in cages do the work.
 func TestTheDemoScripts(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))

@@ -55,7 +55,7 @@ func (p *provider) GetClientByClientID(ctx context.Context, id string) (op.Clien
 	return &registered{c, p.signedOut}, nil
 }
 
-// registered is a client with a place to return to after a sign-out.
+// registered is a client with an address to return to after a sign-out.
 type registered struct {
 	op.Client
 	signedOut string
@@ -139,7 +139,7 @@ func newBrowser(t *testing.T, public string) *browser {
 	return &browser{&http.Client{Jar: jar, Timeout: kagedtest.Limit}, t, public}
 }
 
-// get makes a request with headers and returns the status, the address it ended at, and the body.
+// get sends a request with headers and returns the status, the address after redirects, and the body.
 func (b *browser) get(at string, header http.Header) (status int, end, body string) {
 	b.t.Helper()
 	if !strings.HasPrefix(at, "http") {
@@ -149,7 +149,7 @@ func (b *browser) get(at string, header http.Header) (status int, end, body stri
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	req.Header.Set("Accept", "text/html") // as for a page, which alone is led to the provider
+	req.Header.Set("Accept", "text/html") // as for a page, because only pages are redirected to the provider
 	for name, values := range header {
 		req.Header[name] = values
 	}

@@ -13,15 +13,15 @@ import (
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
-// World is a test's own machine: folders, configuration and environment.
+// World is the machine of a test: folders, configuration and environment.
 type World struct {
-	// Dir holds everything; DataDir and Config are in it.
+	// Dir is the folder of all files; DataDir and Config are in it.
 	Dir, DataDir, Config string
 	// Env is the environment of its commands.
 	Env []string
 }
 
-// NewWorld makes a world. Its configuration is toml.
+// NewWorld creates a world. toml is its configuration.
 func NewWorld(t testing.TB, toml string, env ...string) *World {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func NewWorld(t testing.TB, toml string, env ...string) *World {
 	}
 	w.Env = append(w.Env, "KAGED_DATA_DIR="+w.DataDir, "KAGED_CONFIG="+w.Config, "KAGED_RATE_LIMITS=off")
 	w.Configure(t, toml)
-	// The children of a killed daemon end by themselves, and the folder can go after them.
+	// The children of a killed daemon end by themselves; after that the folder can be removed.
 	t.Cleanup(func() {
 		Eventually(t, "everything of this test has ended", func() bool { return len(Running(t, dir)) == 0 })
 		Eventually(t, "no control group of this test is there", func() bool { return len(ControlGroups(w.DataDir)) == 0 })
@@ -41,7 +41,7 @@ func NewWorld(t testing.TB, toml string, env ...string) *World {
 	return w
 }
 
-// ControlGroups returns the control groups of the kageds that work, or have worked, on a data directory.
+// ControlGroups returns the control groups of kageds that use, or have used, a data directory.
 func ControlGroups(dataDir string) (found []string) {
 	node, err := os.ReadFile(filepath.Join(dataDir, "node"))
 	if err != nil {
@@ -53,7 +53,7 @@ func ControlGroups(dataDir string) (found []string) {
 			found = append(found, path)
 			return fs.SkipDir
 		}
-		return nil // a group that goes meanwhile is gone
+		return nil // a group may be removed meanwhile
 	})
 	return found
 }
@@ -66,7 +66,7 @@ func (w *World) Configure(t testing.TB, toml string) {
 	}
 }
 
-// FakeModels is a configuration with the alias smart-generalist for a fake provider in a wire format.
+// FakeModels returns a configuration with the alias smart-generalist for a fake provider in a wire format.
 func FakeModels(srv *fakellm.Server, driver string) string {
 	return fmt.Sprintf(
 		"[models]\nsmart-generalist = \"fake:claude-sonnet-4-5\"\n\n[providers.fake]\ndriver = %q\nbase_url = %q\napi_key "+

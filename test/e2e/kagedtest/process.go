@@ -1,5 +1,6 @@
-// Package kagedtest runs kaged for tests as people run it: as processes of its own, with real stores, files and
-// terminals. The test binary plays the binaries: started again with a name in its environment, it is that command.
+// Package kagedtest runs kaged for tests as people run it: as separate processes, with real stores, files and
+// terminals. The test binary replaces the binaries: if it is started with the name of a command in its environment, it
+// runs that command.
 package kagedtest
 
 import (
@@ -21,14 +22,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// execVar names the command a test binary is to be.
+// execVar is the variable with the command that a test binary runs.
 const execVar = "KAGED_TEST_EXEC"
 
-// Limit is how long a test waits for a process's output or effect before it calls it a hang.
+// Limit is the time limit for a process's output or effect, after which a test fails.
 const Limit = 60 * time.Second
 
-// Main is the body of a TestMain: it runs the tests, or, in a process that [Command] or a test script started, the
-// command.
+// Main is the body of a TestMain: it runs the tests, or the command in a process that [Command] or a test script has
+// started.
 func Main(m *testing.M, commands map[string]func() int) {
 	if name := os.Getenv(execVar); name != "" {
 		command, ok := commands[name]
@@ -47,7 +48,7 @@ func Main(m *testing.M, commands map[string]func() int) {
 	testscript.Main(m, scripted)
 }
 
-// Environ is the environment of the commands: the few variables programs need, without those of the machine's
+// Environ returns the environment of the commands: the few variables that programs need, without those of the machine's
 // kaged.
 func Environ(extra ...string) []string {
 	env := []string{"GORACE=atexit_sleep_ms=50"}
@@ -63,15 +64,15 @@ func Environ(extra ...string) []string {
 
 // Process is a started command.
 type Process struct {
-	// Stderr is its output there so far.
+	// Stderr is its standard error until now.
 	Stderr *Log
 	cmd    *exec.Cmd
-	lines  chan string // its stdout
+	lines  chan string // its standard output
 	done   chan struct{}
-	code   int // read after done
+	code   int // to be read after done is closed
 }
 
-// Command starts the command called name. It is killed when the test ends, if it still runs.
+// Command starts the command with a name. If it still runs at the end of the test, it is killed.
 func Command(t testing.TB, name string, env []string, args ...string) *Process {
 	t.Helper()
 	exe, err := os.Executable()
@@ -119,7 +120,7 @@ func (p *Process) wait(stdout io.Reader) {
 	}
 }
 
-// Line returns the next line of stdout. The test fails if the process ends or is silent too long.
+// Line returns the next line of stdout. The test fails if the process ends or prints nothing for too long.
 func (p *Process) Line(t testing.TB) string {
 	t.Helper()
 	select {
@@ -135,7 +136,8 @@ func (p *Process) Line(t testing.TB) string {
 	return ""
 }
 
-// Rest returns the rest of stdout once the process has ended, and its exit code: 128 and the signal, for a signal.
+// Rest returns the rest of stdout after the process has ended, and its exit code, which is 128 plus the signal after a
+// signal.
 func (p *Process) Rest(t testing.TB) (stdout string, code int) {
 	t.Helper()
 	var b strings.Builder
@@ -160,13 +162,13 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends it a signal.
 func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// Kill kills it as kill -9 does: the process alone, not its children.
+// Kill kills only the process itself, not its children, as kill -9 does.
 func (p *Process) Kill() { _ = p.cmd.Process.Kill() }
 
 // Done is closed when it has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Log is a process's output, kept while it writes.
+// Log stores the output of a process while it writes.
 type Log struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
@@ -208,8 +210,8 @@ func Eventually(t testing.TB, what string, check func() bool) {
 	}
 }
 
-// Running returns the command lines of the processes with mark in their environment, command line or working
-// directory. A database that runs as another user is known by the last alone.
+// Running returns the command lines of the processes with mark in their environment, command line or working directory.
+// A database that runs as another user can only be found by its working directory.
 func Running(t testing.TB, mark string) []string {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Session is a session of a project, attached.
+// Session is a session of a project with an attached client.
 type Session struct {
 	// ID is the session, Project its project.
 	ID, Project string
@@ -19,7 +19,7 @@ type Session struct {
 	Client *client.Client
 	// Socket is the attached socket; nil before Attach.
 	Socket *client.Socket
-	// Frames are all frames read so far.
+	// Frames are all frames read until now.
 	Frames []client.Frame
 }
 
@@ -43,7 +43,7 @@ func Post[T any](t testing.TB, c *client.Client, path string, body any) T {
 	return out
 }
 
-// Open loads the project in dir and creates a session that is attached from its first frame.
+// Open loads the project in dir and creates a session, with a client attached from its first frame.
 func Open(t testing.TB, c *client.Client, dir string) *Session {
 	t.Helper()
 	s := Create(t, c, dir)
@@ -62,7 +62,7 @@ func Create(t testing.TB, c *client.Client, dir string) *Session {
 	return &Session{ID: created.ID, Project: project.ID, Client: c}
 }
 
-// Attach opens the socket with the frames seen so far; nil stands for a new client, which gets all frames.
+// Attach opens the socket and sends the positions seen; nil stands for a new client, which gets all frames.
 func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	t.Helper()
 	if seen == nil {
@@ -76,8 +76,8 @@ func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	t.Cleanup(func() { socket.Close() })
 }
 
-// Send posts a message and returns its run. It tries again for as long as the answer is unavailable, as clients do: a
-// service that was restarted serves before its peers have reconnected.
+// Send posts a message and returns its run. It tries again as long as the answer is unavailable, as clients do, because
+// a restarted service serves before its peers have reconnected.
 func (s *Session) Send(t testing.TB, text string) (run string) {
 	t.Helper()
 	var out struct {
@@ -94,7 +94,7 @@ func (s *Session) Send(t testing.TB, text string) (run string) {
 	return out.RunID
 }
 
-// Until reads frames until one is of a kind, keeps them all, and returns that one.
+// Until reads frames up to one of a kind, stores all of them, and returns that one.
 func (s *Session) Until(t testing.TB, kind string) client.Frame {
 	t.Helper()
 	for {
@@ -104,13 +104,13 @@ func (s *Session) Until(t testing.TB, kind string) client.Frame {
 	}
 }
 
-// Next reads one frame and keeps it.
+// Next reads one frame and stores it.
 func (s *Session) Next(t testing.TB) client.Frame {
 	t.Helper()
 	return s.read(t, "a frame")
 }
 
-// read reads one frame and keeps it.
+// read reads one frame and stores it.
 func (s *Session) read(t testing.TB, what string) client.Frame {
 	t.Helper()
 	timer := time.AfterFunc(Limit, func() { s.Socket.Close() })
@@ -123,8 +123,8 @@ func (s *Session) read(t testing.TB, what string) client.Frame {
 	return f
 }
 
-// Run posts a message and reads frames until all of its run has come: the end of the message on one channel, the end of
-// the run and the idle session on the other, in either order. It returns the run's outcome.
+// Run posts a message and reads frames until its run is over: the end of the message on one channel, the end of the run
+// and the idle session on the other, in either order. It returns the run's outcome.
 func (s *Session) Run(t testing.TB, text string) (outcome string) {
 	t.Helper()
 	from := len(s.Frames)
@@ -168,7 +168,7 @@ func (s *Session) Seen() map[string]int64 {
 	return seen
 }
 
-// UntilLost reads frames until the socket ends without a word, and keeps them.
+// UntilLost reads frames until the socket ends without a close frame, and stores them.
 func (s *Session) UntilLost(t testing.TB) {
 	t.Helper()
 	hang := time.AfterFunc(Limit, func() { t.Error("the socket does not end"); s.Socket.Close() })
@@ -182,8 +182,8 @@ func (s *Session) UntilLost(t testing.TB) {
 	}
 }
 
-// SameAgain attaches anew from the first frame of the session and fails the test unless every frame that came before
-// comes again, byte for byte. The socket that is there is closed without a word.
+// SameAgain attaches again from the first frame of the session and fails the test unless every earlier frame is
+// repeated byte for byte. It closes the present socket without a close frame.
 func (s *Session) SameAgain(t testing.TB) {
 	t.Helper()
 	s.Socket.Close()
@@ -193,8 +193,8 @@ func (s *Session) SameAgain(t testing.TB) {
 	again.BeginsWith(t, s.Frames)
 }
 
-// BeginsWith fails the test unless the session's frames are, byte for byte, these and then others. It reads on where
-// they have not come yet.
+// BeginsWith fails the test unless the session's frames start with these, byte for byte. It reads frames that have not
+// arrived yet.
 func (s *Session) BeginsWith(t testing.TB, earlier []client.Frame) {
 	t.Helper()
 	want := map[string][]string{}
@@ -219,7 +219,7 @@ func (s *Session) BeginsWith(t testing.TB, earlier []client.Frame) {
 	}
 }
 
-// Payload reads a frame's payload.
+// Payload decodes a frame's payload.
 func Payload(t testing.TB, f client.Frame, into any) {
 	t.Helper()
 	if err := json.Unmarshal(f.Payload, into); err != nil {
@@ -227,13 +227,13 @@ func Payload(t testing.TB, f client.Frame, into any) {
 	}
 }
 
-// Contiguous fails the test unless the sequence numbers of each channel follow each other from 1.
+// Contiguous fails the test unless the sequence numbers of each channel count from 1 without gaps.
 func (s *Session) Contiguous(t testing.TB) {
 	t.Helper()
 	next := map[string]int64{"output": 1, "events": 1}
 	for _, f := range s.Frames {
 		want, sequenced := next[f.Channel]
-		if !sequenced || f.Seq == 0 { // warnings are the socket's own and have no number
+		if !sequenced || f.Seq == 0 { // warnings are the socket's own frames, which have no number
 			continue
 		}
 		if f.Seq != want {

@@ -11,17 +11,17 @@ import (
 	"github.com/creack/pty"
 )
 
-// Terminal is a command with a terminal of its own as its standard streams and as its controlling terminal.
+// Terminal is a command with a terminal as its standard streams and as its controlling terminal.
 type Terminal struct {
-	// Shown is the output so far, with the echo of typed keys.
+	// Shown is the output until now, with the echo of typed keys.
 	Shown *Log
 	keys  *os.File
 	cmd   *exec.Cmd
 	done  chan struct{}
-	code  int // read after done
+	code  int // to be read after done is closed
 }
 
-// OnTerminal starts the command called name on a terminal. It is killed when the test ends, if it still runs.
+// OnTerminal starts the command with a name on a terminal. If it still runs at the end of the test, it is killed.
 func OnTerminal(t testing.TB, name string, env []string, args ...string) *Terminal {
 	t.Helper()
 	exe, err := os.Executable()

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Modes are the modes of the terminal now.
+// Modes returns the present modes of the terminal.
 func (x *Terminal) Modes(t testing.TB) unix.Termios {
 	t.Helper()
 	modes, err := unix.IoctlGetTermios(int(x.keys.Fd()), unix.TCGETS)
