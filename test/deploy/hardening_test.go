@@ -14,8 +14,8 @@ import (
 	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
 )
 
-// Every container has a read-only root, no capability, no way to new privileges, and bounds on processes, memory and
-// logs. Only the one that prepares volumes has the capabilities of root that this takes.
+// Every container has a read-only root, no capability, no way to get new privileges, and limits on processes, memory
+// and logs. Only the container that prepares volumes has the capabilities of root for this task.
 func TestEveryContainerIsBounded(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -50,7 +50,7 @@ func TestEveryContainerIsBounded(t *testing.T) {
 	}
 }
 
-// The workspace's container lifts Docker's defaults as far as cages need it, and no other container lifts any.
+// The workspace's container relaxes Docker's defaults as far as cages need it; no other container relaxes any.
 func TestSecurityOptionsOfCages(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -65,8 +65,8 @@ func TestSecurityOptionsOfCages(t *testing.T) {
 	}
 }
 
-// Lasting data is in a volume, other written data is in memory, and no two services share their data except the home of
-// agents' commands, which both of the workspace see.
+// Permanent data is in a volume, other written data is in memory. No two services share their data, except the home
+// folder of agents' commands, which both services of the workspace see.
 func TestWhatLastsIsInVolumes(t *testing.T) {
 	t.Parallel()
 	p := load(t)

@@ -26,7 +26,7 @@ func stages(t *testing.T) map[string]string {
 	return found
 }
 
-// There are two images, each built once: the control plane's, without a compiler, and the workspace's.
+// There are two images, each built once: that of the control plane, without a compiler, and that of the workspace.
 func TestTwoImages(t *testing.T) {
 	t.Parallel()
 	p := load(t, "KAGED_VERSION=9.8.7", "KAGED_REVISION=abc")
@@ -94,7 +94,7 @@ func TestProgramsByImage(t *testing.T) {
 	}
 }
 
-// Compiling is cached beyond a cancelled build, and only changes of compiled files repeat it.
+// The compiler's cache survives a cancelled build, and only changes of compiled files repeat the compilation.
 func TestBuildIsCached(t *testing.T) {
 	t.Parallel()
 	build := stages(t)["build"]
@@ -126,7 +126,7 @@ func TestBuildIsCached(t *testing.T) {
 	}
 }
 
-// The version that the images are labelled with is that of the build.
+// The version in the labels of the images is that of the build.
 func TestImagesAndBuildHaveOneVersion(t *testing.T) {
 	t.Parallel()
 	find := func(pattern, in string) string {

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// callers are the callers of a service, which see its socket.
+// callers are the callers of a service, whose containers see its socket.
 var callers = map[string][]string{
 	"gateway": nil, "session-manager": {"gateway"}, "harness": {"session-manager"},
 	"issue":       {"gateway", "session-manager", "tool-runner"},
@@ -59,8 +59,8 @@ func TestWorkspaceHasNoNetworkToTheControlPlane(t *testing.T) {
 	}
 }
 
-// Each service listens in a folder of its own, which it alone writes to and its callers alone see. The operator's
-// socket, the gateway's, is in no volume at all.
+// Each service listens in its own folder. Only the service can write to it, and only its callers see it. The operator's
+// socket of the gateway is in no volume.
 func TestSocketsAreSeenByCallersOnly(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -110,7 +110,8 @@ func TestSocketsAreSeenByCallersOnly(t *testing.T) {
 	}
 }
 
-// A secret is seen where it is needed, read-only, and nowhere near a socket, a project or an agent's home.
+// A secret is visible only to the services that need it, read-only, and never in a volume with a socket, a project or
+// an agent's home folder.
 func TestSecretsAreSeenWhereTheyAreNeeded(t *testing.T) {
 	t.Parallel()
 	p := load(t)
@@ -144,11 +145,11 @@ func TestSecretsAreSeenWhereTheyAreNeeded(t *testing.T) {
 	}
 }
 
-// secretName matches the names of variables that hold secrets.
+// secretName matches the names of variables with secrets.
 var secretName = regexp.MustCompile(`PASSWORD|TOKEN|SECRET|_KEY\b|AUTH`)
 
-// No secret has a default or stands in a command or an environment: variables of that kind name a file, or are a
-// provider's key, which is empty unless the operator sets it and reaches session-manager alone.
+// No secret has a default or is part of a command or an environment: a variable of that kind names a file, or is a
+// provider's key, which is empty unless the operator sets it and is passed only to session-manager.
 func TestNoSecretHasADefault(t *testing.T) {
 	t.Parallel()
 	compose := text(t, "docker-compose.yml")

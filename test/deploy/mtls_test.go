@@ -17,7 +17,7 @@ import (
 	"kaged.dev/services/kaged"
 )
 
-// TestMain lets this binary be the command kaged, which setup.sh runs.
+// TestMain makes this binary the command kaged, which setup.sh runs.
 func TestMain(m *testing.M) {
 	if os.Getenv("KAGED_TEST_COMMAND") != "" {
 		os.Exit(kaged.Main())
@@ -40,7 +40,7 @@ func loadMTLS(t *testing.T) *types.Project {
 	return p
 }
 
-// secured are the services that the override puts behind mTLS.
+// secured are the services with mTLS in the override.
 var secured = []string{"gateway", "session-manager", "harness", "issue", "tool-runner"}
 
 // With the override a service has its own certificate and no other's, the CA's key is seen by setup alone, and no

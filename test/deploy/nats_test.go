@@ -139,7 +139,7 @@ func TestNATSUsers(t *testing.T) {
 	peeks(t, url, ca)
 }
 
-// peeks: subjects of others cannot be read.
+// peeks checks that other users' subjects cannot be read.
 func peeks(t *testing.T, url string, ca *certs.CA) {
 	t.Helper()
 	for who, subjects := range map[string]string{

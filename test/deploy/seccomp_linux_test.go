@@ -56,7 +56,7 @@ func refuses(rule string) bool {
 	return json.Unmarshal([]byte(rule), &r) != nil || r.Action != specs.ActAllow
 }
 
-// rules returns the rules of each system call that hold for a container without capabilities, as text.
+// rules returns, as text, the rules of each system call that apply to a container without capabilities.
 func rules(t *testing.T, profile []byte) map[string][]string {
 	t.Helper()
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}

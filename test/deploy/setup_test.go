@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// volumes makes the folders that setup finds mounted.
+// volumes creates the folders that setup finds mounted.
 func volumes(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,12 +32,13 @@ func volumes(t *testing.T) string {
 func setup(t *testing.T, dir string, env ...string) (said string, err error) {
 	t.Helper()
 	cmd := exec.Command("sh", filepath.Join(root, "deploy", "setup.sh"), dir)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...) // the last of a name counts
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...) // the last entry with a name counts
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// user is the user of the services in these tests: another user than the test's only if the test may give files away.
+// user returns the user of the services in these tests: a different user only if the test may change the owner of
+// files.
 func user() (env []string, uid int) {
 	uid = os.Getuid()
 	if uid == 0 {
@@ -110,8 +111,8 @@ func TestSetupMakesSecretsOnce(t *testing.T) {
 	}
 }
 
-// Setup writes files that their readers understand: the database's URL, and a NATS server that wants the token and
-// shows its monitoring to itself only.
+// Setup writes files in the form that their readers need: the database's URL, and a NATS server that requires the token
+// and offers its monitoring only on its own interface.
 func TestSetupWritesWhatItsReadersUnderstand(t *testing.T) {
 	t.Parallel()
 	dir := volumes(t)
@@ -176,7 +177,7 @@ func TestSetupGivesVolumesToAnotherUser(t *testing.T) {
 	}
 }
 
-// An impossible user is refused in a sentence that names the right setting, before any change.
+// An invalid user is refused in a sentence with the setting's name, before any change.
 func TestSetupRefusesUsers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, want string }{

@@ -236,7 +236,7 @@ func (b *browser) client() *client.Client {
 	return c
 }
 
-// forgeries are headers that a client may send to be taken for another.
+// forgeries are headers that a client may send to be taken for another user.
 func forgeries() map[string]http.Header {
 	return map[string]http.Header{
 		"another's name":                 {"X-Kaged-User-Id": {"id2"}},
@@ -259,8 +259,8 @@ func forgeries() map[string]http.Header {
 	}
 }
 
-// People come through Apache with mod_auth_openidc and a real OIDC provider: they sign in, work over sockets and
-// streams, and sign out. Forged headers change neither the operator nor the groups.
+// People sign in through Apache with mod_auth_openidc and a real OIDC provider, use sockets and streams, and sign out.
+// Forged headers change neither the operator nor the groups.
 func TestSignInByApache(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -285,7 +285,7 @@ func TestSignInByApache(t *testing.T) {
 	for name, header := range forgeries() {
 		status, who := ada.me(header)
 		if status == http.StatusUnauthorized && (name == "a forged cookie of the session" || name == "a hop-by-hop nonce") {
-			continue // the person loses the sign-in and becomes no other person
+			continue // the request is signed out, and not signed in as another person
 		}
 		if status != http.StatusOK || fmt.Sprint(who) != fmt.Sprint(want) {
 			t.Errorf("signed in, %s: %d as %+v, want %+v", name, status, who, want)
@@ -320,7 +320,7 @@ func TestSignInByApache(t *testing.T) {
 	}
 }
 
-// streams reads the first event of a stream: none waits in a buffer on the way.
+// streams reads the first event of a stream, which must not wait in a buffer on the way.
 func (b *browser) streams(s *kagedtest.Session) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), kagedtest.Limit)
@@ -340,7 +340,8 @@ func (b *browser) streams(s *kagedtest.Session) {
 	}
 }
 
-// endsWithAge: a socket ends with the greatest age, and the same client may attach again while it is signed in.
+// endsWithAge checks that a socket ends at its maximum age, and that the same client may attach again while it is
+// signed in.
 func (h *shared) endsWithAge(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	s.UntilLost(t)
@@ -351,7 +352,7 @@ func (h *shared) endsWithAge(t *testing.T, s *kagedtest.Session) {
 	s.Contiguous(t)
 }
 
-// signOut ends the session at Apache and at the provider; requests, sockets and streams are then refused.
+// signOut ends the session at Apache and at the provider; after that requests, sockets and streams are refused.
 func (b *browser) signOut(c *client.Client) {
 	b.t.Helper()
 	status, end, body := b.get("/oidc/callback?logout="+url.QueryEscape(b.public+"/oidc/signed-out"), nil)
@@ -369,7 +370,7 @@ func (b *browser) signOut(c *client.Client) {
 	}
 }
 
-// A session at Apache ends with its greatest age, requests or not.
+// A session at Apache ends at its maximum age, even if it is in use.
 func TestSessionEndByApache(t *testing.T) {
 	t.Parallel()
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

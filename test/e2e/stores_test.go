@@ -31,8 +31,8 @@ func killPostgres(t *testing.T, w *kagedtest.World) int {
 	return pid
 }
 
-// kill -9 of the private Postgres while a model works: it is started again, the run goes on to its end with every
-// step, the client keeps its socket and misses no frame, and the session takes the next message.
+// kill -9 of the private Postgres while a model answers: Postgres is started again, the run continues to its end with
+// every step, the client keeps its socket and gets every frame, and the session accepts the next message.
 func TestPostgresDiesDuringARun(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -90,7 +90,7 @@ func TestPostgresDiesDuringARun(t *testing.T) {
 	}
 }
 
-// A Postgres that dies whenever it is started ends the daemon, with a sentence, instead of being started for ever.
+// A Postgres that repeatedly ends at its start makes the daemon end with a sentence, instead of being started forever.
 func TestPostgresDiesAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -111,7 +111,7 @@ func TestPostgresDiesAgainAndAgain(t *testing.T) {
 	}
 }
 
-// NATS goes away while a model writes and comes back: the run does not wait for it but ends and is stored, the
+// NATS is stopped while a model answers, and started again: the run does not wait for it but ends and is stored. The
 // client keeps its socket and gets every frame, in order and once, and so does a later client.
 func TestNATSGoesAndComesBack(t *testing.T) {
 	t.Parallel()
@@ -180,8 +180,8 @@ func TestNATSGoesAndComesBack(t *testing.T) {
 	s.SameAgain(t)
 }
 
-// A client that comes back after its frames are gone is told so and has the stored messages; one without any frames
-// is not refused (A-WS-REC-03).
+// A client that attaches after its frames have expired is informed and gets the stored messages. A client without any
+// frames is not refused (A-WS-REC-03).
 func TestResumeFailsOnceFramesAreGone(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

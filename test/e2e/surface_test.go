@@ -18,15 +18,15 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// surface is a client of the API that holds every answer to the forms all of them have.
+// surface is a client of the API that checks the common form of every answer.
 type surface struct {
 	t    *testing.T
 	base string
 	http *http.Client
 	csrf string
-	// user is the caller; an insecure daemon takes "" for its operator.
+	// user is the caller; with an insecure daemon "" is its operator.
 	user string
-	ids  map[string]bool // of requests
+	ids  map[string]bool // the ids of requests
 }
 
 func newSurface(t *testing.T, base, user string) *surface {
@@ -47,7 +47,7 @@ func (s *surface) get(path string, status int) map[string]any {
 	return s.do(http.MethodGet, path, "", status)
 }
 
-// do makes a request, checks the answer's status and form, and returns its body.
+// do sends a request, checks the answer's status and form, and returns its body.
 func (s *surface) do(method, path, body string, status int) map[string]any {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, strings.NewReader(body))
@@ -106,7 +106,7 @@ var (
 	times = []string{"ts", "since"}
 )
 
-// wellFormed checks a body against the common rules: names in snake case, ids that are ULIDs, times that are whole
+// wellFormed checks a body against the common rules: names in snake case, ids that are ULIDs, times in whole
 // milliseconds (A-WIRE-IDS-02, -03, A-WIRE-TIME-01, -02).
 func wellFormed(t *testing.T, what, key string, value any) {
 	t.Helper()
@@ -114,7 +114,7 @@ func wellFormed(t *testing.T, what, key string, value any) {
 	case map[string]any:
 		for k, inner := range v {
 			if key == "payload" || key == "input" || key == "resolved_aliases" || key == "prompt_hashes" || key == "details" {
-				continue // their keys are defined by others
+				continue // the keys of these objects are free
 			}
 			if !snakeCase.MatchString(k) {
 				t.Errorf("%s: key %q", what, k)
@@ -153,9 +153,9 @@ func items(page map[string]any) []map[string]any {
 
 func keys(m map[string]any) string { return strings.Join(slices.Sorted(maps.Keys(m)), " ") }
 
-// The whole surface of a session, as its clients meet it on a real daemon: every answer has the one form, ids are
-// unguessable ULIDs, times are milliseconds, failures are told in the body and not by the status, and another
-// user's resources look like missing ones.
+// All requests of a session to a real daemon: every answer has the common form, ids are ULIDs that cannot be guessed,
+// times are milliseconds, failures of a run are in the body and not in the status, and another user's resources look
+// like missing ones.
 //
 // A-WIRE-SCOPE-01, -02, A-WIRE-VERS-01, A-WIRE-CTYPE-04, A-WIRE-IDS-01..03, -05, A-WIRE-TIME-01, -02, A-ERR-SHAPE-04,
 // A-ERR-CODE-04, -05, -08, A-URL-SESS-01, A-PROJ-GET-02, A-SESS-NEW-03, A-SESS-GET-01..03, A-SESS-LIST-03,
@@ -219,7 +219,7 @@ func TestTheSurfaceOfASession(t *testing.T) {
 	}
 }
 
-// projects loads the example and some that cannot be.
+// projects loads the example and some invalid projects.
 func projects(t *testing.T, ann *surface, w *kagedtest.World) {
 	t.Helper()
 	load := func(dir string, status int) map[string]any {
@@ -253,7 +253,7 @@ func projects(t *testing.T, ann *surface, w *kagedtest.World) {
 	capabilities(t, ann, w, load)
 }
 
-// capabilities reads the rights of root agents before any run: one without a cage, and one with
+// capabilities reads the rights of root agents before any run: of one without a cage, and of one with a cage
 // (A-PROJ-CAP-01..05).
 func capabilities(t *testing.T, ann *surface, w *kagedtest.World, load func(string, int) map[string]any) {
 	t.Helper()
@@ -289,7 +289,7 @@ func capabilities(t *testing.T, ann *surface, w *kagedtest.World, load func(stri
 	ann.do("DELETE", "/api/v1/projects/caged?confirm=true", "", 200)
 }
 
-// sessions creates more sessions than may run at once and returns one of ann's.
+// sessions creates more sessions than may run at once and returns one of ann's sessions.
 func sessions(t *testing.T, ann, bob *surface) string {
 	t.Helper()
 	var ids []string
@@ -326,7 +326,7 @@ func sessions(t *testing.T, ann, bob *surface) string {
 		t.Errorf("without it: %v", got)
 	}
 
-	// A guessed id and another user's are answered alike.
+	// A guessed id and another user's id get the same answer.
 	next := session[:25] + string(
 		"0123456789ABCDEFGHJKMNPQRSTVWXYZ0"[strings.IndexByte("0123456789ABCDEFGHJKMNPQRSTVWXYZ", session[25])+1],
 	)
@@ -351,7 +351,7 @@ func sessions(t *testing.T, ann, bob *surface) string {
 	return session
 }
 
-// history checks the result of the three runs: their messages, and how each ended.
+// history checks the result of the three runs: their messages and their ends.
 func history(t *testing.T, ann *surface, session string) {
 	t.Helper()
 	messages := items(ann.get("/api/v1/sessions/"+session+"/messages", 200))
@@ -366,7 +366,7 @@ func history(t *testing.T, ann *surface, session string) {
 		if _, there := m["subagent_invocation_id"]; there {
 			t.Errorf("message %d names a subagent", i)
 		}
-		for _, method := range []string{"PUT", "DELETE"} { // PATCH marks a message as one to keep
+		for _, method := range []string{"PUT", "DELETE"} { // PATCH pins a message
 			ann.do(method, fmt.Sprintf("/api/v1/sessions/%s/messages/%s", session, m["id"]), "", 405)
 		}
 	}
@@ -393,7 +393,7 @@ func history(t *testing.T, ann *surface, session string) {
 	ann.get(fmt.Sprintf("/api/v1/sessions/%s/runs/%s", other, runs[0]["id"]), 404)
 }
 
-// record checks the audit: each action is there under the request that caused it.
+// record checks the audit record: it has each action under the request that caused it.
 func record(t *testing.T, ann *surface, session string) {
 	t.Helper()
 	entries := items(ann.get("/api/v1/audit?limit=200&session="+session, 200))
@@ -435,8 +435,8 @@ func record(t *testing.T, ann *surface, session string) {
 	}
 }
 
-// A client whose connection broke comes back at once, without a takeover, and goes on after the last frame it saw;
-// as often as it likes (A-WS-UP-04, A-WS-REC-02).
+// A client whose connection was lost can reconnect at once, without a takeover, and continue after its last frame, any
+// number of times (A-WS-UP-04, A-WS-REC-02).
 func TestComingBackAtOnce(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// metricsURL finds the address of a process's metrics in its log.
+// metricsURL matches the address of a process's metrics in its log.
 var metricsURL = regexp.MustCompile(`metrics are offered.* url=(http://\S+)`)
 
 // metrics returns the metrics of a process as Prometheus reads them.
@@ -37,8 +37,8 @@ func metrics(t *testing.T, p *kagedtest.Process) string {
 	return string(page)
 }
 
-// A run of services in processes of their own is one trace, from session-manager to the services of the workspace, and
-// each process offers its own metrics. H-OBS-LF-01.
+// A run of services in separate processes is one trace, from session-manager to the services of the workspace, and each
+// process offers its own metrics. H-OBS-LF-01.
 func TestOneTraceAcrossServices(t *testing.T) {
 	t.Parallel()
 	llm, otlp := fakellm.Start(t), collector.Start(t)
@@ -134,7 +134,7 @@ func checkTrace(t *testing.T, otlp *collector.Server) {
 	}
 }
 
-// A collector and a Langfuse that take connections and never answer touch no run and no end of the daemon
+// A collector and a Langfuse that accept connections and never answer delay neither a run nor the end of the daemon
 // (H-OBS-LF-05, H-FAIL-LF-01, H-TEST-OBS-01).
 func TestTelemetryIntoABlackHole(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestTelemetryIntoABlackHole(t *testing.T) {
 	}
 }
 
-// Without keys Langfuse gets no trace, and that is no error (H-OBS-LF-03).
+// Without keys Langfuse gets no trace, which is no error (H-OBS-LF-03).
 func TestLangfuseWithoutKeys(t *testing.T) {
 	t.Parallel()
 	otlp := collector.Start(t)

@@ -39,12 +39,12 @@ import (
 // nonce is the secret of the sign-in proxies.
 const nonce = "a-nonce-of-the-sign-in-proxies"
 
-// shared is a deployment of several operators: the control plane, and two workspaces with a certificate, a
-// configuration and a folder of projects of their own.
+// shared is a deployment of several operators: the control plane, and two workspaces, each with its own certificate,
+// configuration and folder of projects.
 type shared struct {
 	*kagedtest.World
 	ca        *certs.CA
-	addresses map[string]string // by the name in the certificate without its end
+	addresses map[string]string // by the name in the certificate without its suffix
 	env       map[string][]string
 	processes map[string]*kagedtest.Process
 	gateway   string
@@ -86,7 +86,7 @@ func startShared(t *testing.T, llm *fakellm.Server, keys string, ofGateway ...st
 	return h
 }
 
-// projects is the folder of projects of a workspace.
+// projects returns the folder of projects of a workspace.
 func (h *shared) projects(workspace string) string {
 	return filepath.Join(h.Dir, "projects", workspace)
 }
@@ -120,7 +120,7 @@ func (h *shared) start(t *testing.T, id string, stores []string, system string, 
 	h.processes[id] = kagedtest.Command(t, service, env)
 }
 
-// nonceFile is a file with the nonce.
+// nonceFile returns a file with the nonce.
 func (h *shared) nonceFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(h.Dir, "nonce")
@@ -178,7 +178,7 @@ func (h *shared) ready(t *testing.T) {
 	})
 }
 
-// signIn returns a client that comes through a sign-in proxy as an operator with groups.
+// signIn returns a client that signs in through a proxy as an operator with groups.
 func (h *shared) signIn(t *testing.T, user string, groups ...string) *client.Client {
 	t.Helper()
 	target := &url.URL{Scheme: "http", Host: h.gateway}
@@ -214,7 +214,7 @@ type route struct{ method, path string }
 
 var parameter = regexp.MustCompile(`\{[^}]+\}`)
 
-// routes returns all routes of the API that the description has.
+// routes returns all routes in the description of the API.
 func routes(t *testing.T, c *client.Client) (list []route) {
 	t.Helper()
 	api := kagedtest.Get[struct {
@@ -231,7 +231,7 @@ func routes(t *testing.T, c *client.Client) (list []route) {
 	return list
 }
 
-// fill puts ids into the parameters of a path: those of the kind that stands before them.
+// fill replaces the parameters of a path by ids. The part of the path before a parameter selects the id.
 func (r route) fill(ids map[string]string) (path string, ok bool) {
 	ok = true
 	parts := strings.Split(r.path, "/")
@@ -247,7 +247,7 @@ func (r route) fill(ids map[string]string) (path string, ok bool) {
 	return strings.Join(parts, "/"), ok
 }
 
-// body is a valid body of a route, so that a refusal is about the path.
+// body returns a valid body of a route, so that a refusal is because of the path.
 func (r route) body(dir string) string {
 	for suffix, text := range map[string]string{
 		"/approvals/{approval_id}": `{"decision":"approve","hash":""}`, "/messages": `{"content":"hi"}`,
@@ -274,7 +274,7 @@ type answer struct {
 
 var requestID = regexp.MustCompile(`"request_id":"[^"]*"`)
 
-// ask makes a request as a browser would.
+// ask sends a request like a browser.
 func ask(t *testing.T, c *client.Client, csrf, method, path, body string) answer {
 	t.Helper()
 	var in io.Reader
@@ -310,10 +310,10 @@ func csrfOf(t *testing.T, c *client.Client) string {
 	}](t, c, "/api/v1/me").Token
 }
 
-// secret is a text of ada's session that no other operator may read.
+// secret is a text of ada's session that other operators must not read.
 const secret = "the-word-that-ada-alone-knows"
 
-// adasIDs makes one of each thing that routes name, and returns their ids by the part of a path before them.
+// adasIDs creates one object for each kind of id in routes, and returns their ids by the part of a path before them.
 func adasIDs(t *testing.T, h *shared, s *kagedtest.Session) map[string]string {
 	t.Helper()
 	kagedtest.Post[struct{ Number int64 }](t, s.Client, "/api/v1/projects/"+s.Project+"/issues",
@@ -350,7 +350,7 @@ func adasIDs(t *testing.T, h *shared, s *kagedtest.Session) map[string]string {
 	return ids
 }
 
-// unknownIDs are well-formed ids without a thing behind them.
+// unknownIDs returns well-formed ids without objects.
 func unknownIDs(ids map[string]string) map[string]string {
 	out := map[string]string{}
 	for kind, id := range ids {
@@ -366,8 +366,8 @@ func unknownIDs(ids map[string]string) map[string]string {
 	return out
 }
 
-// Two operators share a deployment over mTLS, each with their own workspace. A route with an id of ada's answers bob
-// with 404, as for an unknown id. No list shows bob a thing of ada's.
+// Two operators share a deployment over mTLS, each with their own workspace. A route with one of ada's ids answers bob
+// with 404, as for an unknown id. No list shows bob an object of ada.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -385,10 +385,10 @@ func TestTwoOperators(t *testing.T) {
 	ids := adasIDs(t, h, s)
 	csrf := csrfOf(t, bob)
 
-	// Before bob has a workspace, and while he has one.
+	// Before bob has a workspace, and after he has one.
 	h.nothingOfAdas(t, bob, csrf, ids, dir)
 	theirs := kagedtest.Create(t, bob, filepath.Join(h.projects("two"), "wordcount"))
-	// Both projects have the same name, and each operator sees their own alone.
+	// Both projects have the same name, and each operator sees only their own.
 	ids["projects"] = "wordcount"
 	if got := ask(t, bob, csrf, "GET", "/api/v1/projects/wordcount/issues/1", ""); got.status != http.StatusNotFound {
 		t.Errorf("bob asks for issue 1 of his project: %d %s", got.status, got.body)
@@ -421,7 +421,7 @@ func TestTwoOperators(t *testing.T) {
 	h.forged(t, theirs)
 }
 
-// nothingOfAdas asks every route of the API for ada's things as another operator.
+// nothingOfAdas requests ada's objects on every route of the API as another operator.
 func (h *shared) nothingOfAdas(t *testing.T, c *client.Client, csrf string, ids map[string]string, dir string) {
 	t.Helper()
 	none, named, lists := unknownIDs(ids), 0, 0
@@ -431,7 +431,7 @@ func (h *shared) nothingOfAdas(t *testing.T, c *client.Client, csrf string, ids 
 		}
 		path, complete := r.fill(ids)
 		if parameter.MatchString(r.path) && !complete {
-			continue // of another kind, such as a file of the gateway's
+			continue // a route of another kind, such as a file of the gateway
 		}
 		if r.method == http.MethodDelete {
 			path += "?confirm=true"
@@ -484,7 +484,7 @@ func (h *shared) nothingOfAdas(t *testing.T, c *client.Client, csrf string, ids 
 	}
 }
 
-// forged: a workspace that lies about the operator is refused by the issue service, and by the services of another
+// forged checks that a workspace with a false operator is refused by the issue service, and by the services of another
 // workspace.
 func (h *shared) forged(t *testing.T, s *kagedtest.Session) {
 	t.Helper()

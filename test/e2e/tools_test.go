@@ -9,7 +9,7 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// Ctrl-C ends a call and the command it runs, and so does the death of kaged: no process is left behind.
+// Ctrl-C ends a call and its command, and so does the end of kaged: no process is left.
 func TestACallEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*kagedtest.Process){
@@ -19,7 +19,7 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			// durations that no other test sleeps
+			// durations that no other test uses for sleep
 			mark := map[string]string{"interrupt": "98765431", "kill": "98765432"}[name]
 			p := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_DATA_DIR="+filepath.Join(dir, "data"),
 				"KAGED_CONFIG="+filepath.Join(dir, "local.toml")),

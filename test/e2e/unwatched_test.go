@@ -10,11 +10,11 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// An unwatched session works, ends and is stored, also after a restart, after which no request has to load it again
-// (H-STREAM-RELAY-01, H-DSL-TRIG-01, H-STREAM-ENTRY-01). A later client sees every frame of it, of the defined
-// kinds and no others, thinking apart from text, and each message with its stop reason (H-STREAM-EV-02,
-// H-STREAM-EV-04, H-STREAM-EV-09, H-STREAM-MAP-02, H-STREAM-LIM-03). The operator's extra request fields are in
-// every request (H-PROV-ABS-01).
+// A session without clients works, ends and is stored. After a restart it continues without a request that loads it
+// (H-STREAM-RELAY-01, H-DSL-TRIG-01, H-STREAM-ENTRY-01). A later client gets every frame of it, only of the defined
+// kinds, with thinking separate from text, and each message with its stop reason (H-STREAM-EV-02, H-STREAM-EV-04,
+// H-STREAM-EV-09, H-STREAM-MAP-02, H-STREAM-LIM-03). The operator's extra request fields are in every request
+// (H-PROV-ABS-01).
 func TestNobodyWatches(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -74,7 +74,7 @@ func TestNobodyWatches(t *testing.T) {
 	checkReplay(t, s)
 }
 
-// checkReplay attaches to a session of three messages from its first frame and reads them all.
+// checkReplay attaches to a session of three messages from its first frame and reads all of them.
 func checkReplay(t *testing.T, s *kagedtest.Session) {
 	t.Helper()
 	s.Attach(t, nil)

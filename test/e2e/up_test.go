@@ -16,8 +16,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// kaged up on an empty data directory brings its own stores, prints one line when it serves, and leaves no process
-// or file behind.
+// kaged up on an empty data directory starts its own stores, prints one line when it serves, and leaves no process or
+// file afterwards.
 func TestUpAndDown(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -71,14 +71,14 @@ func TestUpAndDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range entries { // the files that locks are taken on stay
+	for _, e := range entries { // lock files stay
 		if !strings.HasSuffix(e.Name(), "lock") {
 			t.Errorf("left in run: %s", e.Name())
 		}
 	}
 }
 
-// kill -9 of the daemon takes Postgres and every command along, and the next start finds everything as it was.
+// kill -9 of the daemon ends Postgres and every command, and the next start finds all data.
 func TestKillLeavesNothingRunning(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -100,7 +100,7 @@ func TestKillLeavesNothingRunning(t *testing.T) {
 	})
 }
 
-// The second Ctrl-C does not wait for running work; acknowledged data is there at the next start.
+// The second Ctrl-C does not wait for running work. The next start finds all acknowledged data.
 func TestSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -135,7 +135,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 }
 
-// A command waits for a starting daemon, and is not misled by the notes of a killed one.
+// A command waits for a starting daemon, and ignores the files of a killed one.
 func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -159,8 +159,8 @@ func TestCommandsWaitForADaemonThatStarts(t *testing.T) {
 	}
 }
 
-// Two commands without a daemon share the one the first has started, and it stays until both are done. Each says
-// once that a key stands in the configuration itself (H-PROV-CRED-02).
+// Two commands without a daemon share the daemon that the first has started, and it stays until both are done. Each
+// prints once that the configuration itself has a key (H-PROV-CRED-02).
 func TestCommandsShareADaemon(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -205,7 +205,7 @@ func TestCommandsShareADaemon(t *testing.T) {
 	}
 }
 
-// A launch URL signs one browser in, once; the command line leaves it unspent and gets its own.
+// A launch URL signs one browser in, once. The command line does not use it up, but gets its own.
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -232,7 +232,7 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// --insecure says so wherever anyone could look, and prints the base URL.
+// --insecure is reported in every output, and the base URL is printed.
 func TestInsecure(t *testing.T) {
 	t.Parallel()
 	w := kagedtest.NewWorld(t, "")
@@ -252,7 +252,7 @@ func TestInsecure(t *testing.T) {
 	}
 }
 
-// A daemon that cannot start says why in one sentence and exits 1; wrong use exits 2.
+// A daemon that cannot start prints the reason in one sentence and exits with 1; invalid arguments exit with 2.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

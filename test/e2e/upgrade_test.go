@@ -13,9 +13,9 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// A database that the last version before approvals wrote is migrated at the start: its projects are ready and
-// approved as they were stored, recorded as upgrade, a session goes on, and a change made before the upgrade needs
-// approval as one made after it does.
+// A database of the last version before approvals is migrated at the start. Its projects are ready and approved as
+// stored, recorded as an upgrade, and a session continues. A change made before the upgrade needs approval just as one
+// made after it.
 func TestUpgradeFromBeforeApprovals(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -90,7 +90,7 @@ func TestUpgradeFromBeforeApprovals(t *testing.T) {
 	}
 }
 
-// beforeApprovals is the project file of a project in the dump.
+// beforeApprovals returns the project file of a project in the dump.
 func beforeApprovals(id string) string {
 	return `version: 1
 project: ` + id + `

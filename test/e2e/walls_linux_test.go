@@ -14,17 +14,17 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// ordinary is a user without rights, where the tests run as root.
+// ordinary is a user without privileges, for tests that run as root.
 const ordinary = 23457
 
-// ground is a folder of one user, with the binaries and a project in it.
+// ground is a folder of one user with the binaries and a project.
 type ground struct {
 	t   *testing.T
 	uid int
 	dir string // without links, and short enough for sockets
 }
 
-// grounds runs a test as root and as an ordinary user, as far as it is started as root.
+// grounds runs a test as the present user, and if that is root, also as an ordinary user.
 func grounds(t *testing.T, test func(t *testing.T, g *ground)) {
 	users := map[string]int{"user": os.Getuid()}
 	if os.Getuid() == 0 {
@@ -82,7 +82,7 @@ func (g *ground) mkdir(names ...string) {
 	}
 }
 
-// own gives all files to the user and makes the folder passable.
+// own gives all files to the user and allows everyone to enter the folder.
 func (g *ground) own() {
 	g.t.Helper()
 	if err := os.Chmod(g.dir, 0o755); err != nil {
@@ -102,7 +102,7 @@ func (g *ground) own() {
 	}
 }
 
-// command is one of kaged's commands, run in the project.
+// command returns one of kaged's commands, in the project's folder.
 func (g *ground) command(name string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(g.t.Context(), filepath.Join(g.dir, "bin", "self"), args...)
 	cmd.Dir = filepath.Join(g.dir, "p")
@@ -128,9 +128,9 @@ func (g *ground) runs(name string, env []string, args ...string) (code int, stdo
 	return cmd.ProcessState.ExitCode(), out.String(), log.String()
 }
 
-// However kaged's own folders are named, relative, through links or by the environment, a cage that would hold them
-// is refused in a sentence that names the folder, by every command that makes or shows cages; and no file in them
-// is read or written.
+// For all names of kaged's own folders, relative, through links or from the environment, a cage that would show them is
+// refused in a sentence with the folder, by every command that creates or shows cages. No file in them is read or
+// written.
 func TestCagesHoldNothingOfKaged(t *testing.T) {
 	t.Parallel()
 	grounds(t, func(t *testing.T, g *ground) {
@@ -175,7 +175,7 @@ func TestCagesHoldNothingOfKaged(t *testing.T) {
 		if text := kagedtest.Read(t, g.dir, "p/local.toml"); text != "# "+secretText+"\n" {
 			t.Errorf("the configuration is %q now", text)
 		}
-		// Beside the project, and named relative to it, kaged's own places are in nobody's way, and no cage sees them.
+		// If kaged's own paths are outside the project and named relative to it, no command fails, and no cage shows them.
 		code, stdout, stderr := g.runs("kaged", nil, "--data-dir", "../data", "--config", "../etc/local.toml", "cage", "exec",
 			"--policy", "policy.yaml", "--",
 			"sh", "-c", "cat local.toml; ls ../data ../etc")
@@ -186,9 +186,9 @@ func TestCagesHoldNothingOfKaged(t *testing.T) {
 	})
 }
 
-// A caged process that sees the socket of another kaged's service, with folders unknown to its own kaged, is
-// refused by it, although it has the same user outside and shows the service token; outside of the cage the same
-// call is served.
+// A caged process may see the socket of another kaged's service, in folders unknown to its own kaged. The service
+// refuses it, although it has the same user outside and sends the service token. Outside the cage the same call
+// succeeds.
 func TestSocketSeenByACage(t *testing.T) {
 	t.Parallel()
 	grounds(t, func(t *testing.T, g *ground) {
@@ -201,7 +201,7 @@ func TestSocketSeenByACage(t *testing.T) {
 				data, filepath.Join(g.dir, "bin"), filepath.Join(g.dir, "token")))
 		health := "KAGED_TEST_EXEC=sandbox-supervisor " + filepath.Join(g.dir, "bin", "self") + " --data-dir " + data +
 			" --health"
-		// The cage is there first, so that the socket appears in it.
+		// The cage is created first, so that the socket appears in it.
 		cage := g.command("kaged", nil, "--data-dir", "../a", "--config", "../etc/a.toml", "cage", "exec", "--policy",
 			filepath.Join(g.dir, "seen.yaml"), "--", "sh", "-c",
 			"echo waiting; until [ -S "+data+"/run/sandbox-supervisor.sock ]; do sleep 0.05; done; for token in '' "+token+
@@ -239,7 +239,7 @@ func TestSocketSeenByACage(t *testing.T) {
 		_ = cage.Wait()
 		want := "kaged's services answer no process in a cage"
 		if g.uid == 0 {
-			want = "kaged's services answer the user they run as" // in the cage it is another
+			want = "kaged's services answer the user they run as" // inside the cage it has another user
 		}
 		if strings.Count(said.String(), want) != 2 || !strings.Contains(said.String(), "over") {
 			t.Errorf("in the cage: got %s%s, want %q twice", &said, &log, want)
@@ -251,8 +251,8 @@ func TestSocketSeenByACage(t *testing.T) {
 	})
 }
 
-// An uncaged command of kaged's user cannot read kaged's environment in any process; and a kaged that is closed to
-// its user's other processes still makes cages.
+// An uncaged command of kaged's user cannot read kaged's environment in any process. A kaged that is protected from its
+// user's other processes can still create cages.
 func TestUncagedCommandCannotReadKagedsEnvironment(t *testing.T) {
 	t.Parallel()
 	grounds(t, func(t *testing.T, g *ground) {

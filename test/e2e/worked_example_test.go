@@ -29,7 +29,7 @@ primary:
       tools: {"shell.exec": {enabled: true}, "shell.process": {enabled: true}}
 `
 
-// wire is a client of the worked example: plain HTTP and a plain WebSocket, without a client of ours.
+// wire is a client of the worked example: plain HTTP and a plain WebSocket, without kaged's client packages.
 type wire struct {
 	t    *testing.T
 	base string
@@ -64,7 +64,7 @@ func (w *wire) send(frame string) {
 	}
 }
 
-// wireFrame is a frame as the specification draws it; data are the bytes of a binary one.
+// wireFrame is a frame in the form of the specification; data are the bytes of a binary frame.
 type wireFrame struct {
 	Channel string
 	Seq     int64
@@ -75,7 +75,7 @@ type wireFrame struct {
 
 func (f wireFrame) text(key string) string { return fmt.Sprint(f.Payload[key]) }
 
-// next returns the next frame. Frames of a channel are numbered without a gap (A-WS-FRAME-01).
+// next returns the next frame. Frames of a channel are numbered without gaps (A-WS-FRAME-01).
 func (w *wire) next() wireFrame {
 	w.t.Helper()
 	_ = w.conn.SetReadDeadline(time.Now().Add(kagedtest.Limit))
@@ -98,7 +98,7 @@ func (w *wire) next() wireFrame {
 	return f
 }
 
-// until reads frames up to one of a type on a channel, and returns it with those before it on the same channel.
+// until reads frames up to one of a type on a channel, and returns it with the frames before it on the same channel.
 func (w *wire) until(channel, kind string, held *[]wireFrame) (before []wireFrame, found wireFrame) {
 	w.t.Helper()
 	for i := 0; ; i++ {
@@ -121,8 +121,9 @@ func (w *wire) until(channel, kind string, held *[]wireFrame) (before []wireFram
 	}
 }
 
-// The worked example of the specification, frame by frame, with a token and no client of ours: a session, its socket,
-// a message, a run that dispatches an agent, the terminal of its process, and the end (A-EX-01 to -04, A-CONTRA-11).
+// The worked example of the specification, frame by frame, with a token and without kaged's client packages: a session,
+// its socket, a message, a run that calls an agent, the terminal of its process, and the end (A-EX-01 to -04,
+// A-CONTRA-11).
 func TestTheWorkedExample(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
@@ -183,7 +184,7 @@ func TestTheWorkedExample(t *testing.T) {
 	// 3. A message.
 	accepted := w.request("POST", "/api/v1/sessions/"+id+"/messages", `{"content":"Scrape new releases."}`, 202)
 
-	// 4. The run begins.
+	// 4. The run starts.
 	var held []wireFrame
 	_, started := w.until("events", "run.started", &held)
 	if started.text("message_id") != accepted["id"] || started.text("run_id") != accepted["run_id"] {
@@ -193,7 +194,7 @@ func TestTheWorkedExample(t *testing.T) {
 		t.Errorf("session.state: %v", state.Payload)
 	}
 
-	// 5. The agent speaks and dispatches another.
+	// 5. The agent writes and calls another agent.
 	_, start := w.until("output", "message.start", &held)
 	message := start.text("message_id")
 	deltas, call := w.until("output", "message.tool_call", &held)
@@ -207,7 +208,7 @@ func TestTheWorkedExample(t *testing.T) {
 	}
 	w.until("output", "subagent.tool_result", &held)
 
-	// 5a to 5d. The terminal of what it started.
+	// 5a to 5d. The terminal of the process that it started.
 	processes := w.request("GET", "/api/v1/sessions/"+id+"/processes", "", 200)["processes"].([]any)
 	if len(processes) != 1 {
 		t.Fatalf("there run %v", processes)
@@ -251,7 +252,7 @@ func TestTheWorkedExample(t *testing.T) {
 	}
 }
 
-// said is the text of deltas.
+// said returns the text of deltas.
 func said(frames []wireFrame) (text string) {
 	for _, f := range frames {
 		if f.Type == "message.delta" {
@@ -261,7 +262,7 @@ func said(frames []wireFrame) (text string) {
 	return text
 }
 
-// shown reads until the terminal has shown exactly this since it was opened.
+// shown reads until the terminal has shown exactly this text since it was opened.
 func (w *wire) shown(held *[]wireFrame, want string) {
 	w.t.Helper()
 	for {

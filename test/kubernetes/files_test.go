@@ -22,7 +22,7 @@ func text(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// kustomize refuses files above its folder, so two files of deploy/ are copies here.
+// kustomize refuses files above its folder, so two files of deploy/ are copied here.
 func TestCopiesAreEqual(t *testing.T) {
 	t.Parallel()
 	for copied, original := range map[string]string{
@@ -35,7 +35,7 @@ func TestCopiesAreEqual(t *testing.T) {
 	}
 }
 
-// Each component builds with the base, services can parse the configurations, and each address leads to a listener.
+// Each component builds with the base, the services can read the configurations, and each address has a listener.
 func TestComponentsAndConfigurations(t *testing.T) {
 	t.Parallel()
 	m := build(t, "base")
@@ -85,7 +85,7 @@ func TestComponentsAndConfigurations(t *testing.T) {
 	}
 }
 
-// alone makes an overlay of the base and one component, and returns its folder.
+// alone creates an overlay of the base and one component, and returns its folder.
 func alone(t *testing.T, component string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,8 +122,8 @@ func portOf(service string) int32 {
 	return 0
 }
 
-// The files of oauth2-proxy replace each header of the gateway's identity, and the proxy listens and calls where the
-// pod has a port. oauth2-proxy itself is not run.
+// The files of oauth2-proxy replace each header with the identity for the gateway, and the proxy uses ports that exist
+// in the pod. oauth2-proxy itself is not run.
 func TestSignInProxy(t *testing.T) {
 	t.Parallel()
 	var file struct {

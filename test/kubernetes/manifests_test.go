@@ -1,5 +1,5 @@
 // Package kubernetes tests deploy/k8s without a cluster: kustomize's library builds the overlays, a strict decoder
-// reads them into the types of the API, and pod security and the caller table judge them.
+// reads them into the types of the API, and the tests check them with pod security and the caller table.
 package kubernetes
 
 import (
@@ -27,17 +27,17 @@ import (
 
 const root = "../../deploy/k8s"
 
-// pod is a pod that a manifest makes.
+// pod is a pod that a manifest creates.
 type pod struct {
 	kind, name, namespace string
-	replicas              int32 // 0 for unsaid
+	replicas              int32 // 0 for unset
 	labels                map[string]string
-	selector              *metav1.LabelSelector // nil for a job's
+	selector              *metav1.LabelSelector // nil for the pod of a job
 	claims                []string
 	spec                  corev1.PodSpec
 }
 
-// containers returns the containers with the native sidecars.
+// containers returns the containers, with the native sidecars.
 func (p pod) containers() (list []corev1.Container) {
 	for _, c := range p.spec.InitContainers {
 		if c.RestartPolicy != nil {
@@ -47,7 +47,7 @@ func (p pod) containers() (list []corev1.Container) {
 	return append(list, p.spec.Containers...)
 }
 
-// manifests are those of an overlay.
+// manifests are the manifests of an overlay.
 type manifests struct {
 	namespaces map[string]*corev1.Namespace
 	pods       []pod
@@ -57,7 +57,7 @@ type manifests struct {
 	scalers    []*autoscalingv2.HorizontalPodAutoscaler
 	configs    map[string]*corev1.ConfigMap // by namespace/name
 	accounts   map[string]bool
-	foreign    []string // kinds of other projects' APIs
+	foreign    []string // kinds in the APIs of other projects
 }
 
 // build builds a folder of deploy/k8s and decodes the result. A field unknown to the API is an error.
@@ -148,7 +148,7 @@ func (m *manifests) add(t *testing.T, object runtime.Object) {
 	}
 }
 
-// overlays are the folders to apply. base alone expects Postgres and NATS elsewhere.
+// overlays are the folders to apply. base alone needs an external Postgres and NATS.
 var overlays = []string{"base", "overlays/dev", "overlays/production"}
 
 func each(t *testing.T, check func(t *testing.T, m *manifests, overlay string)) {
@@ -200,8 +200,8 @@ func TestEveryServiceRuns(t *testing.T) {
 	})
 }
 
-// Three different probes, on a port of its own for each container; a service stops within its grace; a disruption takes
-// one pod at a time; each name is defined; no pod has a token of Kubernetes.
+// Every container has three different probes on its own port. A service stops within its grace period, a disruption
+// stops one pod at a time, every referenced name is defined, and no pod has a token of Kubernetes.
 func TestPodsAreWhole(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, m *manifests, _ string) {
@@ -332,7 +332,7 @@ func checkContainer(t *testing.T, p pod, c corev1.Container) {
 	}
 }
 
-// secrets are those of docs/howto/run-on-kubernetes.md, by namespace.
+// secrets are the secrets in docs/howto/run-on-kubernetes.md, by namespace.
 var secrets = map[string][]string{
 	"kaged": {
 		"kaged-tls-gateway", "kaged-tls-session-manager", "kaged-tls-harness", "kaged-tls-issue", "kaged-tls-postgres",

@@ -21,7 +21,7 @@ import (
 	"kaged.dev/services/kaged"
 )
 
-// evaluator is pod security as the API server applies it.
+// evaluator returns pod security as the API server applies it.
 func evaluator(t *testing.T) policy.Evaluator {
 	t.Helper()
 	e, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -31,7 +31,7 @@ func evaluator(t *testing.T) policy.Evaluator {
 	return e
 }
 
-// allowed returns why a pod is not allowed at a level, "" if it is.
+// allowed returns the reason why a pod is not allowed at a level, "" if it is.
 func allowed(e policy.Evaluator, level psa.Level, p pod) string {
 	r := policy.AggregateCheckResults(e.EvaluatePod(
 		psa.LevelVersion{Level: level, Version: psa.LatestVersion()}, &metav1.ObjectMeta{Labels: p.labels}, &p.spec))
@@ -41,8 +41,8 @@ func allowed(e policy.Evaluator, level psa.Level, p pod) string {
 	return r.ForbiddenDetail()
 }
 
-// Every pod is restricted but the workspace's, where sandbox-supervisor alone asks for more, and only for the needs of
-// cages; the namespace of each pod admits it.
+// Every pod is restricted except the workspace's. In that pod only sandbox-supervisor has further rights, and only
+// those that cages need. The namespace of each pod admits it.
 func TestPodSecurity(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, m *manifests, _ string) {
@@ -77,7 +77,7 @@ func TestPodSecurity(t *testing.T) {
 	})
 }
 
-// checkCages checks that sandbox-supervisor alone has the needs of cages.
+// checkCages checks that only sandbox-supervisor has the rights that cages need.
 func checkCages(t *testing.T, p pod) {
 	t.Helper()
 	if p.spec.HostUsers == nil || *p.spec.HostUsers {
@@ -128,7 +128,7 @@ func calls() map[[2]string]bool {
 	return edges
 }
 
-// where returns the pod that a service runs in.
+// where returns the pod of a service.
 func where(service string) string {
 	if mtls.InWorkspace(service) {
 		return "workspace"
@@ -136,12 +136,12 @@ func where(service string) string {
 	return service
 }
 
-// ports are those of services between pods.
+// ports are the ports of services between pods.
 var ports = map[int32]string{
 	7421: "session-manager", 7422: "harness", 7423: "issue", 7424: "tool-runner", 7425: "sandbox-supervisor",
 }
 
-// Policies and the caller table agree: each call between pods may leave and arrive, and a policy admits only callers.
+// Policies match the caller table: each call between pods may leave and arrive, and a policy admits only callers.
 func TestPoliciesAreTheCallerTable(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, m *manifests, _ string) {
@@ -155,7 +155,7 @@ func TestPoliciesAreTheCallerTable(t *testing.T) {
 	})
 }
 
-// The comparison with the caller table notices a missing call, an extra caller, an extra port and a lost policy.
+// The comparison with the caller table finds a missing call, an extra caller, an extra port and a missing policy.
 func TestPolicyFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	find := func(t *testing.T, m *manifests, name string) *networkingv1.NetworkPolicySpec {
@@ -205,7 +205,7 @@ func (m *manifests) policyFaults(edges map[[2]string]bool) (faults []string) {
 	for edge := range edges {
 		from, to, port := where(edge[0]), where(edge[1]), portOf(edge[1])
 		if from == to && edge[0] != edge[1] {
-			continue // a socket of the pod
+			continue // a call over a socket in the pod
 		}
 		if port == 0 {
 			faults = append(faults, fmt.Sprintf("%s calls %s, which has no port", edge[0], edge[1]))
@@ -231,8 +231,8 @@ func (m *manifests) policyFaults(edges map[[2]string]bool) (faults []string) {
 	return faults
 }
 
-// A pod without a policy of its own is cut off. The addresses of metadata are out of reach, and private ranges are
-// reached by the labels of a pod only.
+// A pod without a policy of its own has no network access. The metadata addresses cannot be reached, and private ranges
+// only by the labels of a pod.
 func TestNothingIsReachedByDefault(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, m *manifests, _ string) {
@@ -265,7 +265,7 @@ func TestNothingIsReachedByDefault(t *testing.T) {
 	})
 }
 
-// reaches reports whether a policy lets the pods of one name reach those of another, on one side.
+// reaches reports whether a policy allows the pods of one name to reach those of another, on one side.
 func (m *manifests) reaches(from, to string, port int32, side networkingv1.PolicyType) bool {
 	find := func(name string) *pod {
 		for i := range m.pods {
@@ -320,7 +320,7 @@ func (m *manifests) onPort(list []networkingv1.NetworkPolicyPort, port int32) bo
 	})
 }
 
-// is reports whether a peer of a policy in a namespace means a pod.
+// is reports whether a peer of a policy in a namespace matches a pod.
 func (m *manifests) is(peer networkingv1.NetworkPolicyPeer, namespace string, p *pod) bool {
 	if peer.IPBlock != nil {
 		return false
