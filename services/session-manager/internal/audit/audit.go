@@ -1,4 +1,4 @@
-// Package audit puts the append-only record together: its rules, its store and its server.
+// Package audit is the context of the append-only record: its rules, its store and its server.
 package audit
 
 import (
@@ -23,7 +23,7 @@ type Audit struct {
 	service *audit.Service
 }
 
-// New returns the context in db; shared says that operators share the deployment. Nothing is started.
+// New returns the context in db; shared is true if operators share the deployment. It starts no goroutine.
 func New(db database.DB, log *slog.Logger, shared bool) *Audit {
 	kept := store.NewAudit(db)
 	return &Audit{log, kept, audit.NewService(kept, shared)}
@@ -34,8 +34,9 @@ func (a *Audit) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAuditServiceServer(r, server.New(a.service))
 }
 
-// Debugged records a call with a debugging certificate, under the operator in the call's metadata, who alone sees
-// it; without an operator everyone sees it, or in a shared deployment administrators. It is on disk when it returns.
+// Debugged records a call with a debugging certificate, for the operator in the call's metadata, who alone can read it.
+// Without an operator everyone can read it, or in a shared deployment administrators. It is on disk when Debugged
+// returns.
 func (a *Audit) Debugged(ctx context.Context, c rpc.DebugCall) error {
 	record := audit.New(ctx, "debug.called", map[string]any{
 		"method": c.Method, "certificate": c.Name, "serial": c.Serial, "valid_until": c.Until.UnixMilli(), "remote": c.Remote,
@@ -43,13 +44,13 @@ func (a *Audit) Debugged(ctx context.Context, c rpc.DebugCall) error {
 	return a.service.Record(ctx, []audit.Record{record})
 }
 
-// Boot makes the partitions that records need, before the first request.
+// Boot creates the partitions that records need, before the first request.
 func (a *Audit) Boot(ctx context.Context) error { return a.store.Prepare(ctx) }
 
-// partitionsEvery is how often the partitions of the months ahead are made.
+// partitionsEvery is the interval at which the partitions of the coming months are created.
 const partitionsEvery = 24 * time.Hour
 
-// Run makes the partitions of the months ahead until ctx ends.
+// Run creates the partitions of the coming months until ctx ends.
 func (a *Audit) Run(ctx context.Context) {
 	ticker := time.NewTicker(partitionsEvery)
 	defer ticker.Stop()

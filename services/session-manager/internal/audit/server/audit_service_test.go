@@ -25,8 +25,7 @@ func as(t *testing.T, user string) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: user})
 }
 
-// Another service's records are found by the operator they are about, a page at a time. A-AUDIT-01, A-AUDIT-02,
-// A-AUDIT-03.
+// The operator of an event finds the records of another service, page by page. A-AUDIT-01, A-AUDIT-02, A-AUDIT-03.
 func TestRecordAndQuery(t *testing.T) {
 	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema)), false))
 	payload, _ := structpb.NewStruct(map[string]any{"ip": "127.0.0.1"})
@@ -70,7 +69,7 @@ func TestRecordAndQuery(t *testing.T) {
 	}
 }
 
-// Requests that make no sense are refused.
+// Invalid requests are refused.
 func TestRefusals(t *testing.T) {
 	s := server.New(audit.NewService(store.NewAudit(pgtest.New(t, migrations.Files, migrations.Schema)), false))
 	for name, req := range map[string]*apiv1.QueryAuditRequest{

@@ -8,8 +8,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// QueryAudit returns entries the caller may see, newest first, a page at a time. An unknown caller sees those
-// without an operator.
+// QueryAudit returns entries that the caller may read, newest first, page by page. A caller without an operator gets
+// the entries without an operator.
 func (s *Server) QueryAudit(ctx context.Context, req *apiv1.QueryAuditRequest) (*apiv1.QueryAuditResponse, error) {
 	p, err := s.audit.Query(ctx, ident.CallerFrom(ctx).UserID, filter(req), req.GetLimit(), req.GetCursor())
 	if err != nil {

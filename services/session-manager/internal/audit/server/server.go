@@ -6,7 +6,7 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
-// Server is the gRPC service. Handlers translate and delegate.
+// Server is the gRPC service. Its handlers convert messages and call core.
 type Server struct {
 	sessionmanagerv1.UnimplementedAuditServiceServer
 	audit *audit.Service

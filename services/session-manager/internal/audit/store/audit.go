@@ -1,4 +1,4 @@
-// Package store keeps the append-only record in Postgres. [Append] joins the transaction of another context.
+// Package store stores the append-only record in Postgres. [Append] uses the transaction of another context.
 package store
 
 import (
@@ -15,20 +15,20 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/store/db"
 )
 
-// auditPageBytes is how large the payloads of one page may be together, unless the first alone is larger.
+// auditPageBytes is the maximum total size of the payloads of one page, unless the first payload alone is larger.
 const auditPageBytes = 1 << 20
 
-// auditMonths is how many months' partitions exist ahead of time, the running one included.
+// auditMonths is the number of months with partitions: the present month and the coming ones.
 const auditMonths = 3
 
-// Audit keeps the append-only record. It implements [audit.Store].
+// Audit stores the append-only record. It implements [audit.Store].
 type Audit struct{ db database.DB }
 
 // NewAudit returns the record in db.
 func NewAudit(db database.DB) *Audit { return &Audit{db} }
 
-// Prepare makes the partitions of this month and the next ones. It is called at start and may be called at any
-// time; records of a month without a partition go to the default one.
+// Prepare creates the partitions of this month and the coming ones. It is called at the start and may be called at any
+// time. Records of a month without a partition go to the default one.
 func (a *Audit) Prepare(ctx context.Context) error {
 	err := db.New(a.db).EnsureAuditPartitions(ctx, time.Now().UnixMilli(), auditMonths)
 	return database.Fail(err, "prepare audit partitions")
@@ -39,8 +39,8 @@ func (a *Audit) Record(ctx context.Context, records []audit.Record) error {
 	return Append(ctx, a.db, records)
 }
 
-// Append appends records in the caller's transaction, with one statement. It fails only if the database does: a
-// record's content is cleaned and bounded first. A record without an id or a time gets them.
+// Append appends records in the caller's transaction, with one statement. It fails only if the database does, because
+// it cleans and limits a record's content first. It sets a missing id or time of a record.
 func Append(ctx context.Context, q database.Querier, records []audit.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -87,8 +87,8 @@ func (a *Audit) Query(ctx context.Context, q audit.Query) ([]audit.Record, bool,
 	return records, more, nil
 }
 
-// auditSQL words a query so that each shape of it can use an index: one ordered scan for the owner's records and
-// one for those without an operator, merged. The page ends before its payloads become too large.
+// auditSQL returns the statement of a query in a form that can use an index: one ordered scan for the owner's records
+// and one for those without an operator, merged. The page ends before its payloads become too large.
 func auditSQL(q audit.Query) (string, []any) {
 	var b auditBuilder
 	b.where("ts >= %s", q.Since, q.Since > 0)
@@ -97,7 +97,7 @@ func auditSQL(q audit.Query) (string, []any) {
 	b.where("session_id = %s", q.SessionID, q.SessionID != "")
 	b.where("event_type like any (%s::text[])", likePatterns(q.Types), len(q.Types) > 0)
 	if q.After != nil {
-		// The first condition follows from the second; it lets partitions of later months be passed over.
+		// The first condition follows from the second; it excludes the partitions of later months.
 		ts := b.arg(q.After.N)
 		b.conditions = append(b.conditions, "ts <= "+ts, "(ts, id) < ("+ts+", "+b.arg(q.After.S)+")")
 	}
@@ -143,7 +143,7 @@ func (b *auditBuilder) where(condition string, v any, wanted bool) {
 	}
 }
 
-// likePatterns turns globs, in which * alone is special, into patterns of LIKE.
+// likePatterns converts globs, in which only * is special, to patterns of LIKE.
 func likePatterns(globs []string) []string {
 	escape := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`, `*`, `%`)
 	patterns := make([]string, len(globs))

@@ -25,7 +25,7 @@ import (
 	"kaged.dev/services/session-manager/internal/database/migrations"
 )
 
-// open returns an empty database of the test's own.
+// open returns an empty database for the test.
 func open(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	return pgtest.New(t, migrations.Files, migrations.Schema)
@@ -48,7 +48,7 @@ func appendAll(t *testing.T, a *store.Audit, records ...audit.Record) {
 	}
 }
 
-// types returns the types of all entries a query yields.
+// types returns the types of all entries of a query.
 func types(t *testing.T, a *store.Audit, q audit.Query) string {
 	t.Helper()
 	if q.Limit == 0 {
@@ -65,7 +65,7 @@ func types(t *testing.T, a *store.Audit, q audit.Query) string {
 	return strings.Join(list, " ")
 }
 
-// An entry reads back as it was written. A-AUDIT-03.
+// An entry is unchanged after it is stored and read. A-AUDIT-03.
 func TestAuditRoundTrip(t *testing.T) {
 	a, _ := newAudit(t)
 	whole := audit.Record{
@@ -85,8 +85,8 @@ func TestAuditRoundTrip(t *testing.T) {
 	}
 }
 
-// Each parameter narrows the answer, and an operator sees their own entries and those without an operator.
-// A-AUDIT-01, A-AUDIT-02.
+// Each parameter restricts the answer. An operator gets their own entries and those without an operator. A-AUDIT-01,
+// A-AUDIT-02.
 func TestAuditFilters(t *testing.T) {
 	a, _ := newAudit(t)
 	appendAll(t, a,
@@ -122,7 +122,8 @@ func TestAuditFilters(t *testing.T) {
 	}
 }
 
-// Walking page by page meets every entry once, newest first, however many share a millisecond. A-WIRE-PAGE-01.
+// A walk over all pages returns every entry once, newest first, for any number of entries in the same millisecond.
+// A-WIRE-PAGE-01.
 func TestAuditPages(t *testing.T) {
 	a, _ := newAudit(t)
 	var want []string
@@ -177,7 +178,7 @@ func TestAuditPageBytes(t *testing.T) {
 	}
 }
 
-// No content of a record makes storing it fail.
+// No content of a record makes its write fail.
 func TestAuditHostilePayload(t *testing.T) {
 	a, _ := newAudit(t)
 	deep := map[string]any{}
@@ -234,7 +235,7 @@ func TestAuditIsAppendOnly(t *testing.T) {
 	}
 }
 
-// Where one role does everything, a trigger still keeps entries as they are.
+// If all services use one role, a trigger still prevents changes of entries.
 func TestAuditRefusesTheOwner(t *testing.T) {
 	owner, _ := pgtest.URLs(t)
 	pool, err := postgres.Open(t.Context(), postgres.Config{OwnerURL: owner}, migrations.Files, migrations.Schema)
@@ -257,7 +258,8 @@ func TestAuditRefusesTheOwner(t *testing.T) {
 	}
 }
 
-// A month's entries are in its partition, made ahead of time, twice without harm, and by several at once.
+// A month's entries are in its partition, which is created before. Creation may be repeated, and several processes may
+// create it at once.
 func TestAuditPartitions(t *testing.T) {
 	a, pool := newAudit(t)
 	errs := make(chan error, 4)
@@ -295,7 +297,7 @@ func TestAuditPartitions(t *testing.T) {
 	}
 }
 
-// A month that was not prepared keeps its entries in the default partition, and preparing it later does no harm.
+// The entries of a month without a partition are in the default partition, and its creation later has no bad effect.
 func TestAuditLatePartition(t *testing.T) {
 	pool := open(t)
 	a := store.NewAudit(pool)
@@ -309,7 +311,7 @@ func TestAuditLatePartition(t *testing.T) {
 	}
 }
 
-// A database that is away is said to be unavailable and not a defect.
+// An unreachable database is reported as unavailable and not as a defect.
 func TestDatabaseAway(t *testing.T) {
 	a, pool := newAudit(t)
 	pool.Close()

@@ -1,9 +1,8 @@
 // Package audit is the append-only record of actions, their operators, and the requests sent to models.
 //
-// Records are written in the transaction of their subject if there is one, so that neither exists without the
-// other: the store's AppendAudit takes the transaction. [Service.Record] is for records that stand alone. No
-// content of a record makes its writing fail: [Encode] replaces text that Postgres cannot keep and bounds large
-// values.
+// A record is written in the transaction of its subject if there is one, so that both are stored or neither: the
+// store's AppendAudit takes the transaction. [Service.Record] is for records without such a transaction. No content of
+// a record makes its write fail: [Encode] replaces text that Postgres cannot store, and limits large values.
 package audit
 
 import (
@@ -17,29 +16,29 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// Record is one entry, to append or as stored. Empty strings are absent values.
+// Record is one entry, either to append or stored. Empty strings are absent values.
 type Record struct {
-	// ID is a ULID. The store gives one where it is empty.
+	// ID is a ULID. The store sets an empty one.
 	ID string
-	// TS is when it happened in milliseconds since the Unix epoch; 0 stands for now.
+	// TS is the time of the event in milliseconds since the Unix epoch; 0 stands for now.
 	TS int64
 	// EventType is the dotted type, such as project.loaded.
 	EventType string
-	// UserID is the operator it is about, "" if unknown. Such records are shown to every operator.
+	// UserID is the operator of the event, "" if unknown. Records without an operator are shown to every operator.
 	UserID string
-	// RequestID is the request it came from.
+	// RequestID is the request that caused the event.
 	RequestID string
 	ProjectID string
 	SessionID string
 	RunID     string
-	// AgentPath is the tree path of the agent it is about.
+	// AgentPath is the tree path of the agent of the event.
 	AgentPath string
-	// Payload are the facts of the event. Its values are those that encoding/json can write; the maker of a record
-	// masks secrets.
+	// Payload has the facts of the event. Its values are those that encoding/json can write; the creator of a record masks
+	// secrets.
 	Payload map[string]any
 }
 
-// New returns a record of the caller that ctx carries, as of now.
+// New returns a record of the caller in ctx, with the present time.
 func New(ctx context.Context, eventType string, payload map[string]any) Record {
 	caller := ident.CallerFrom(ctx)
 	return Record{
@@ -52,10 +51,11 @@ func New(ctx context.Context, eventType string, payload map[string]any) Record {
 //convert:one Of contract.Record Record At=TS Type=EventType Agent=AgentPath >ID=- >UserID=- >RequestID=- >ProjectID=-
 //convert:with >SessionID=- >RunID=-
 
-// maxField bounds every text of a record but its payload, in bytes. Only a nonsensical record has more.
+// maxField is the maximum size of every text of a record except its payload, in bytes. Valid records have less.
 const maxField = 512
 
-// Clean returns r in storable form: with id and time, and its texts free of characters that Postgres cannot hold.
+// Clean returns r in a form that can be stored: with id and time, and with texts without characters that Postgres
+// cannot store.
 func (r Record) Clean() Record {
 	if r.ID == "" {
 		r.ID = ident.New()
@@ -81,48 +81,50 @@ func cleanField(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// Query asks the store for entries, newest first.
+// Query is a request to the store for entries, newest first.
 type Query struct {
-	// Owner selects those of one operator. Those without an operator come too, unless OnlyOwner is set.
+	// Owner selects the entries of one operator. Entries without an operator are included, unless OnlyOwner is true.
 	Owner     string
 	OnlyOwner bool
-	// Everyone selects the entries of all operators; their payloads are left out.
+	// Everyone selects the entries of all operators, without their payloads.
 	Everyone bool
-	// Since is at or after and Until before, in milliseconds; 0 does not filter.
+	// Since selects entries at or after it, Until entries before it, in milliseconds; 0 does not filter.
 	Since, Until int64
-	// ProjectID and SessionID do not filter where they are empty.
+	// ProjectID and SessionID do not filter if they are empty.
 	ProjectID, SessionID string
 	// Types are patterns in which * matches any text; an empty list does not filter.
 	Types []string
-	// After is the place of the last entry of the page before: its time and id.
+	// After is the time and the id of the last entry of the previous page.
 	After *page.Key
-	// Limit is the most entries to return, at least 1.
+	// Limit is the maximum number of entries, at least 1.
 	Limit int
 }
 
-// Store keeps the record.
+// Store stores the record.
 type Store interface {
-	// Record appends records in one transaction of their own; they are on disk when it returns.
+	// Record appends records in one transaction. They are on disk when it returns.
 	Record(ctx context.Context, records []Record) error
-	// Query returns the entries q asks for, newest first, and whether there are more; among entries of one millisecond the
-	// higher id is newer. It may return fewer than the limit, and at least one if there is one, where payloads are large.
+	// Query returns the selected entries, newest first, and whether there are more. Of entries in the same millisecond the
+	// one with the higher id is newer. If payloads are large it may return fewer entries than the limit, but at least one
+	// if there is one.
 	Query(ctx context.Context, q Query) (entries []Record, more bool, err error)
 }
 
-// Service answers for the record. It is safe for concurrent use and starts no goroutine.
+// Service has the operations on the record. It is safe for concurrent use and starts no goroutine.
 type Service struct {
 	store  Store
 	shared bool
 }
 
-// NewService returns a Service on store. If shared, records without an operator are shown to no one.
+// NewService returns a Service on store. If shared is true, operators cannot read records without an operator.
 func NewService(store Store, shared bool) *Service { return &Service{store, shared} }
 
-// maxBatch is the most records of one request. The gateway sends one at a time; a flood is a mistake.
+// maxBatch is the maximum number of records of one request. The gateway sends one at a time; a larger number is a
+// mistake.
 const maxBatch = 1000
 
 // Record appends records of another service. They are on disk when it returns. It fails with validation_failed for a
-// record without a type and for more than 1000 at once.
+// record without a type and for more than 1000 records.
 func (s *Service) Record(ctx context.Context, records []Record) error {
 	if len(records) > maxBatch {
 		return fault.New(fault.ValidationFailed, "At most %d records can be appended at once.", maxBatch).

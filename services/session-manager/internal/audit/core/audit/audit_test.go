@@ -44,7 +44,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// For any texts, a record can be stored.
+// A record with any texts can be stored.
 func TestClean(t *testing.T) {
 	r := audit.Record{EventType: "a\x00b", SessionID: "\xff", RequestID: strings.Repeat("ä", 1000)}.Clean()
 	if r.EventType != "a\uFFFDb" || r.SessionID != "\uFFFD" || len(r.RequestID) > 520 || !utf8.ValidString(r.RequestID) {
@@ -55,7 +55,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Records without a type and floods are refused; an empty list is fine.
+// A record without a type and too many records are refused; an empty list is valid.
 func TestRecordRefuses(t *testing.T) {
 	m := &memory{}
 	s := audit.NewService(m, false)
@@ -72,7 +72,7 @@ func TestRecordRefuses(t *testing.T) {
 	}
 }
 
-// A query's parameters reach the store as they were meant. A-AUDIT-01.
+// A query's parameters reach the store unchanged. A-AUDIT-01.
 func TestQuery(t *testing.T) {
 	m := &memory{answer: []audit.Record{{ID: "c", TS: 3}, {ID: "b", TS: 2}}, more: true}
 	s := audit.NewService(m, false)
@@ -94,7 +94,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// A parameter that makes no sense is refused by its name.
+// An invalid parameter is refused with its name.
 func TestQueryRefuses(t *testing.T) {
 	s := audit.NewService(&memory{}, false)
 	for field, f := range map[string]audit.Filter{
@@ -116,7 +116,7 @@ func TestQueryRefuses(t *testing.T) {
 	}
 }
 
-// A payload of ordinary values reads back as it was.
+// A payload of ordinary values is unchanged after it is stored and read.
 func TestEncode(t *testing.T) {
 	payload := map[string]any{
 		"text": "a \"quoted\" \\ line\n\r\t\x01 ünï😀", "int": 7, "big": int64(1) << 60, "small": int32(-3), "float": 0.25,
@@ -146,7 +146,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// Text that Postgres cannot keep is replaced, and values that encoding/json cannot write are written as text.
+// Text that Postgres cannot store is replaced, and values that encoding/json cannot write are written as text.
 func TestEncodeHostile(t *testing.T) {
 	deep := map[string]any{}
 	for range 20000 {
@@ -167,7 +167,7 @@ func TestEncodeHostile(t *testing.T) {
 	}
 }
 
-// A payload that is too large keeps a part and its original size.
+// Of a payload that is too large, a part and the original size are stored.
 func TestEncodeBounds(t *testing.T) {
 	long := strings.Repeat("ä", 100_000)
 	many := make([]any, 100_000)

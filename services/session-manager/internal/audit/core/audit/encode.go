@@ -12,26 +12,27 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// MaxPayload is the largest payload that is stored whole, in bytes of JSON. The maker of a record shortens large
-// texts; this bound only keeps a defect or an attack from filling the store.
+// MaxPayload is the maximum size of a payload that is stored completely, in bytes of JSON. The creator of a record
+// shortens large texts; this limit only prevents a defect or an attack from filling the store.
 const MaxPayload = 4 << 20
 
-// maxValues is the most values a payload holds, keys and members of lists counted alike. Many small values take far
-// more room in a message than in JSON.
+// maxValues is the maximum number of values in a payload, including keys and members of lists. Many small values take
+// far more space in a message than in JSON.
 const maxValues = 200_000
 
-// maxDepth is how deep a payload may nest before its inside is replaced. Postgres parses recursively.
+// maxDepth is the maximum nesting of a payload; deeper values are replaced. Postgres parses recursively.
 const maxDepth = 100
 
-// cut is how much of a payload is kept when it is too large.
+// cut has the sizes to which a payload that is too large is cut.
 type cut struct{ text, items int }
 
 // cuts are tried in order until the payload fits.
 var cuts = []cut{{math.MaxInt, math.MaxInt}, {64 << 10, 10000}, {4 << 10, 500}, {256, 50}}
 
-// Encode returns payload as JSON that Postgres can keep. Characters it cannot hold become U+FFFD, numbers it cannot
-// hold become text, and too deep values are left out. A payload larger than max bytes has its long texts and lists
-// cut and says so under "_truncated": its size in bytes. So does one of far too many values. Encode never fails.
+// Encode returns payload as JSON that Postgres can store. Characters that it cannot store become U+FFFD, numbers that
+// it cannot store become text, and values that nest too deep are left out. In a payload larger than max bytes, long
+// texts and lists are cut, and "_truncated" has its size in bytes; the same applies to a payload with far too many
+// values. Encode never fails.
 func Encode(payload map[string]any, max int) []byte {
 	size := 0
 	for i, c := range cuts {
@@ -47,11 +48,11 @@ func Encode(payload map[string]any, max int) []byte {
 	return []byte(`{"_truncated":` + strconv.Itoa(size) + `}`)
 }
 
-// writer appends JSON to buf within the bounds of cut.
+// writer appends JSON to buf within the limits of cut.
 type writer struct {
 	buf []byte
 	cut cut
-	// truncated is the payload's full size where it is being cut, 0 otherwise.
+	// truncated is the payload's full size if it is cut, 0 otherwise.
 	truncated int
 	values    int
 }
@@ -88,7 +89,7 @@ func (w *writer) value(v any, depth int) {
 	}
 }
 
-// foreign writes a value of any other type as encoding/json does, if it can.
+// foreign writes a value of any other type in the form of encoding/json, if possible.
 func (w *writer) foreign(v any, depth int) {
 	if n, ok := v.(json.Number); ok {
 		f, err := n.Float64()
@@ -171,7 +172,7 @@ func (w *writer) number(f float64) {
 
 const hex = "0123456789abcdef"
 
-// text writes s, cut to the bound at a whole character.
+// text writes s, cut to the limit at a whole character.
 func (w *writer) text(s string) {
 	cutOff := len(s) > w.cut.text
 	if cutOff {
@@ -206,7 +207,8 @@ func (w *writer) text(s string) {
 	w.buf = append(w.buf, '"')
 }
 
-// escape writes an ASCII character that JSON text cannot hold as it is, and U+FFFD for NUL, which Postgres cannot hold.
+// escape writes an ASCII character that has to be escaped in JSON text, and U+FFFD for NUL, which Postgres cannot
+// store.
 func (w *writer) escape(b byte) {
 	switch b {
 	case '"', '\\':

@@ -8,24 +8,25 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// Filter narrows a query as the API words it; zero fields do not filter.
+// Filter restricts a query, in the terms of the API; zero fields do not filter.
 type Filter struct {
-	// Since is at or after and Until before, in milliseconds.
+	// Since selects entries at or after it, Until entries before it, in milliseconds.
 	Since, Until int64
 	ProjectID    string
 	SessionID    string
-	// EventType holds types separated by commas; * matches any text, also across dots.
+	// EventType has types separated by commas; * matches any text, including dots.
 	EventType string
 }
 
-// maxPatterns bounds how many types one query may name.
+// maxPatterns is the maximum number of types in one query.
 const maxPatterns = 50
 
-// list names the audit's pages.
+// list is the name of the audit's pages.
 const list = "audit"
 
-// Query returns a page of the entries that owner may see, newest first: those of owner and, unless operators share the
-// deployment, those without an operator. It fails with validation_failed naming the parameter that makes no sense.
+// Query returns a page of the entries that owner may read, newest first: the entries of owner and, unless operators
+// share the deployment, those without an operator. It fails with validation_failed and the name of an invalid
+// parameter.
 func (s *Service) Query(
 	ctx context.Context, owner string, f Filter, limit int32, cursor string,
 ) (page.Page[Record], error) {
@@ -47,7 +48,7 @@ func (s *Service) Query(
 	return page.Of(req, entries, more, func(r Record) page.Key { return page.Key{N: r.TS, S: r.ID} }), nil
 }
 
-// check returns the patterns of f.EventType.
+// check validates f and returns the patterns of f.EventType.
 func (f Filter) check() ([]string, error) {
 	for field, n := range map[string]int64{"since": f.Since, "until": f.Until} {
 		if n < 0 {
