@@ -7,15 +7,15 @@ import (
 	"kaged.dev/pkg/config"
 )
 
-// Config is the keys of [services.session-manager] that are about operators. Sizes are bytes.
+// Config has the keys of [services.session-manager] for operators. Sizes are bytes.
 type Config struct {
-	// RotateSecrets makes cookies and CSRF tokens of the run before worthless at each start. Without the key, the
-	// daemon rotates them if its NATS is embedded, and a session-manager that shares its stores with others does not: a
+	// RotateSecrets invalidates the cookies and CSRF tokens of the previous run at each start. Without the key, the daemon
+	// rotates them if its NATS is embedded. A session-manager that shares its stores with others does not, because the
 	// restart of one replica would sign everyone out.
 	RotateSecrets bool `toml:"rotate_secrets"`
-	// LaunchTokenTTL is how long an unused launch token is good for.
+	// LaunchTokenTTL is the validity of an unused launch token.
 	LaunchTokenTTL config.Duration `toml:"launch_token_ttl"`
-	// MaxScript is the largest script of the rehearsal driver.
+	// MaxScript is the maximum size of a script of the rehearsal driver.
 	MaxScript int64 `toml:"max_script"`
 }
 
@@ -27,7 +27,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate fails with bad_request for a value without a meaning.
+// Validate fails with bad_request for an invalid value.
 func (c Config) Validate() error {
 	return check.Positive(
 		check.Setting{Key: "launch_token_ttl", Value: int64(c.LaunchTokenTTL)},

@@ -1,4 +1,4 @@
-// Package doctor looks at the parts of kaged and at remedies. It only looks, and asks no provider of
+// Package doctor checks the parts of kaged and suggests fixes. It only reads, and sends no request to a provider of
 // models.
 package doctor
 
@@ -13,43 +13,43 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// Workspace looks at the machine of a workspace.
+// Workspace examines the machine of a workspace.
 type Workspace interface {
 	Examine(ctx context.Context, workspace string) (contract.Machine, error)
 }
 
-// Places says which workspace an operator works in, "" for none or the default one.
+// Places returns the workspace of an operator, "" for none or the default one.
 type Places interface {
 	Current(ctx context.Context, operator string) (string, error)
 }
 
-// Part is a part of kaged that can be asked whether it works.
+// Part is a part of kaged that can be checked.
 type Part struct {
 	Name string
 	// Check returns the finding, or fails.
 	Check func(ctx context.Context) (found string, err error)
 }
 
-// Report is the result of a look.
+// Report is the result of the checks.
 type Report struct {
-	// OK says that all needed parts are there and cages can be made.
+	// OK is true if all necessary parts work and cages can be created.
 	OK bool
 	contract.Machine
 }
 
-// Doctor looks. It is safe for concurrent use.
+// Doctor runs checks. It is safe for concurrent use.
 type Doctor struct {
 	Local     localconfig.Source
 	Workspace Workspace
 	Places    Places
-	// Parts are asked in this order.
+	// Parts are checked in this order.
 	Parts []Part
 }
 
-// patience is how long each part may take to answer.
+// patience is the time limit for the answer of each part.
 const patience = 10 * time.Second
 
-// Look looks at everything for an operator. A silent part is a check that says so.
+// Look runs all checks for an operator. If a part does not answer, its check has that result.
 func (d *Doctor) Look(ctx context.Context, user string) Report {
 	var checks []contract.MachineCheck
 	for _, p := range d.Parts {
@@ -87,7 +87,7 @@ func (p Part) look(ctx context.Context) contract.MachineCheck {
 	return contract.MachineCheck{Name: p.Name, State: contract.CheckOK, Detail: found}
 }
 
-// models says where each alias goes, and the gaps on the way.
+// models returns a check for each alias, with its target or the missing parts.
 func (d *Doctor) models(ctx context.Context, user string) []contract.MachineCheck {
 	cfg, err := d.Local.Config(ctx, user)
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *Doctor) models(ctx context.Context, user string) []contract.MachineChec
 	return checks
 }
 
-// model says where an alias goes. One target that can be used is enough.
+// model returns the check of an alias. One usable target is enough.
 func model(route contract.Route) contract.MachineCheck {
 	c := contract.MachineCheck{Name: "model " + route.Alias, State: contract.CheckWarning}
 	var targets []string

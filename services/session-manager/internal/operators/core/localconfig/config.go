@@ -1,10 +1,9 @@
-// Package localconfig is an operator's own configuration: where model aliases lead, the providers' keys, the rules for
-// tools and preferences. It never comes from a project.
+// Package localconfig is an operator's own configuration: the targets of model aliases, the providers' keys, the rules
+// for tools, and preferences. It never comes from a project.
 //
-// A [Source] yields a [Config], which is an immutable view with every reference resolved; asking again yields a new
-// one after a change, so a consumer of the current bindings asks the source again before each use. [File] is the
-// source of a single operator, local.toml; operators of a shared daemon can have another one behind the same
-// interface.
+// A [Source] returns a [Config], an immutable view with every reference resolved. After a change the source returns a
+// new one, so a consumer of the present bindings requests it before each use. [File] is the source of a single
+// operator, local.toml; operators of a shared daemon can have another one with the same interface.
 package localconfig
 
 import (
@@ -21,14 +20,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Source yields operators' configurations. It is safe for concurrent use.
+// Source returns operators' configurations. It is safe for concurrent use.
 type Source interface {
-	// Config returns the configuration of one operator as it is now. It fails with local_config_invalid (details
-	// path, line and column where known) while it cannot be used: work that would need it must not start.
+	// Config returns the present configuration of one operator. It fails with local_config_invalid (details path, line and
+	// column if known) while the configuration cannot be used; then work that needs it must not start.
 	Config(ctx context.Context, userID string) (*Config, error)
 }
 
-// Config is one operator's configuration at one moment. It never changes and is safe for concurrent use.
+// Config is one operator's configuration at one time. It never changes and is safe for concurrent use.
 type Config struct {
 	revision    uint64
 	models      map[string][]string
@@ -41,18 +40,18 @@ type Config struct {
 	dormant     []Dormant
 }
 
-// Dormant is a key of the configuration that has no effect: the whole key, and a sentence about the missing effect.
+// Dormant is a key of the configuration without effect: the full key, and a sentence about it.
 type Dormant struct{ Key, Message string }
 
-// Preferences are the console's settings of an operator; empty stands for the default.
+// Preferences are an operator's settings of the console; empty stands for the default.
 type Preferences struct {
 	OperatorName, Theme, Timezone, Locale string
 }
 
-// Limits bound an operator's work; 0 stands for the default.
+// Limits are the limits of an operator's work; 0 stands for the default.
 type Limits struct {
 	SessionsPerProject, SessionsPerOperator, MaxSteps, LiveAgents int
-	// The rest are rate limits, in requests of a kind a minute.
+	// The other fields are rate limits, in requests of a kind per minute.
 	RequestsPerMinute, MessagesPerMinute, ValidationsPerMinute, DSLWritesPerMinute, AuditReadsPerMinute int
 }
 
@@ -62,7 +61,7 @@ func (c *Config) Revision() uint64 { return c.revision }
 // Preferences returns the console's settings.
 func (c *Config) Preferences() Preferences { return c.preferences }
 
-// Limits returns the bounds of the operator's work.
+// Limits returns the limits of the operator's work.
 func (c *Config) Limits() Limits { return c.limits }
 
 // Budget returns the operator's budget for a period.
@@ -74,7 +73,7 @@ func (c *Config) Budget() contract.Budget {
 	}
 }
 
-// BudgetSince returns the beginning of the budget's period at a moment, in milliseconds.
+// BudgetSince returns the start of the budget's period that contains a time, in milliseconds.
 func (c *Config) BudgetSince(at time.Time) int64 {
 	at = at.UTC()
 	y, m, d := at.Date()
@@ -87,7 +86,7 @@ func (c *Config) BudgetSince(at time.Time) int64 {
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).UnixMilli()
 }
 
-// AsksFirst says whether the first load of a project waits for an operator's approval.
+// AsksFirst reports whether the first load of a project needs an operator's approval.
 func (c *Config) AsksFirst() bool { return c.asksFirst }
 
 // Dormant returns the keys that have no effect.
@@ -105,7 +104,7 @@ func (c *Config) Binding(alias string) (string, bool) {
 	return targets[0], true
 }
 
-// Route returns where the calls of an alias go: at least one target, each usable or saying why it is not. It fails with
+// Route returns the targets of an alias: at least one, each usable or with the reason why it is not. It fails with
 // model_alias_not_found if the alias is not bound.
 func (c *Config) Route(alias string) (contract.Route, error) {
 	targets, ok := c.models[alias]
@@ -120,7 +119,7 @@ func (c *Config) Route(alias string) (contract.Route, error) {
 	return route, nil
 }
 
-// RouteTo returns the route of a session's override: one target, "provider:model", which may turn out to be unusable.
+// RouteTo returns the route of a session's override: one target, "provider:model", which may be unusable.
 func (c *Config) RouteTo(target string) contract.Route {
 	return contract.Route{Alias: target, Targets: []contract.Target{c.target(target)}}
 }
@@ -135,16 +134,16 @@ func (c *Config) Aliases() []contract.Route {
 	return list
 }
 
-// Provider is a provider as people are shown it: without a secret.
+// Provider is a provider in the form for people: without a secret.
 type Provider struct {
 	Name, Driver string
 	// BaseURL has neither credentials nor a query; "" stands for the driver's own.
 	BaseURL string
-	// HasKey says that it has a key of its own.
+	// HasKey is true if it has its own key.
 	HasKey bool
 	// Headers are the names of its own headers.
 	Headers []string
-	// Unusable says why calls cannot go there, nil where they can.
+	// Unusable is the reason why it cannot be called, nil if it can.
 	Unusable *fault.Error
 }
 
@@ -162,7 +161,7 @@ func (c *Config) Providers() []Provider {
 	return list
 }
 
-// withoutSecrets returns a URL without the parts that may hold a key. A text that is no URL is left out.
+// withoutSecrets returns a URL without the parts that may contain a key. It returns "" for a text that is no URL.
 func withoutSecrets(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -17,34 +17,34 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// settle is how old a file's change must be before its size and time are trusted to tell it from another: a file
-// system's clock may tick as slowly as this, so a change right after a read can leave both as they were.
+// settle is the minimum age of a file's change after which its size and time identify its version: a file system's
+// clock may tick as slowly as this, so that a change right after a read may leave both unchanged.
 const settle = 100 * time.Millisecond
 
-// File is the configuration of a daemon's single operator: local.toml. It looks at the file at each use and reads
-// it again if it is another one, so an edit counts from the next call on without a watcher. An absent file is an
-// empty configuration.
+// File is the configuration of a daemon's single operator: local.toml. It checks the file at each use and reads a
+// changed one again, so that an edit takes effect at the next call without a watcher. A missing file is an empty
+// configuration.
 type File struct {
 	path      string
 	maxScript int64 // in bytes
 	log       *slog.Logger
 
 	mu       sync.Mutex // guards the fields below
-	seen     []stamp    // of local.toml and then of each script
+	seen     []stamp    // the stamps of local.toml and then of each script
 	current  *Config
 	failure  error
 	revision uint64
 }
 
-// stamp identifies the version of a file that was read.
+// stamp identifies the version of a file at its read.
 type stamp struct {
 	path string
 	info fs.FileInfo // nil if missing
 	read time.Time
 }
 
-// NewFile returns the configuration at path; "" is an empty one. A rehearsal script may have maxScript bytes. The
-// log gets warnings about working but wrong settings. It reads no file yet.
+// NewFile returns the configuration at path; "" is an empty one. maxScript is the maximum size of a rehearsal script in
+// bytes. The log gets warnings about settings that work but should be changed. NewFile reads no file yet.
 func NewFile(path string, maxScript int64, log *slog.Logger) *File {
 	return &File{path: path, maxScript: maxScript, log: log}
 }
@@ -76,7 +76,7 @@ func look(path string) stamp {
 	return s
 }
 
-// current reports whether the file is certainly the one that was read.
+// current reports whether the file has certainly not changed since its read.
 func (s stamp) current() bool {
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -86,8 +86,8 @@ func (s stamp) current() bool {
 		s.info.ModTime().Equal(info.ModTime()) && s.read.Sub(info.ModTime()) > settle
 }
 
-// load reads everything again. The stamp of each file is taken before it is read: a change in between is seen next
-// time. A configuration that says the same as before stays the same one.
+// load reads all files again. It takes the stamp of each file before the read, so that a change in between is noticed
+// the next time. If the configuration is unchanged, the present Config stays.
 func (f *File) load() {
 	f.seen = []stamp{look(f.path)}
 	file, err := config.Load(f.path)
@@ -106,7 +106,7 @@ func (f *File) load() {
 	f.failure = nil
 }
 
-// warn tells of keys that stand in the file itself, where a backup or a shared screen shows them.
+// warn logs keys that are in the file itself, where a backup or a shared screen may show them.
 func (f *File) warn(file *config.File) {
 	for _, key := range file.RawKeys() {
 		f.log.Warn("an API key stands in the configuration itself; keep it in the environment and refer to it as ${NAME}",
@@ -117,7 +117,7 @@ func (f *File) warn(file *config.File) {
 	}
 }
 
-// invalid turns an error of the file into the refusal of work that needs it.
+// invalid converts an error of the file to the error of work that needs it.
 func invalid(err error) error {
 	e := fault.From(err)
 	out := fault.Wrap(err, fault.LocalConfigInvalid, "The local configuration cannot be used: %s", e.Msg)
@@ -149,7 +149,7 @@ func (f *File) build(file *config.File) *Config {
 	return c
 }
 
-// readScript reads a script, with a path that may be relative to local.toml, and remembers its stamp.
+// readScript reads a script, with a path that may be relative to local.toml, and records its stamp.
 func (f *File) readScript(path string) ([]byte, error) {
 	path, missing := config.Expand(path)
 	if len(missing) > 0 {

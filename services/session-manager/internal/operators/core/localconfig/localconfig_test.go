@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// file writes text as a local.toml of its own folder.
+// file writes text as local.toml in a new folder.
 func file(t *testing.T, text string) (path string, source *localconfig.File) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "local.toml")
@@ -44,7 +44,7 @@ func read(t *testing.T, source localconfig.Source) *localconfig.Config {
 	return c
 }
 
-// An alias leads to its targets in order, with keys and headers resolved. H-PROV-ALIAS-01, H-PROV-CRED-02.
+// An alias has its targets in order, with keys and headers resolved. H-PROV-ALIAS-01, H-PROV-CRED-02.
 func TestRoute(t *testing.T) {
 	t.Setenv("KAGED_TEST_KEY", "s3cret")
 	_, source := file(t, `
@@ -79,7 +79,7 @@ base_url = "http://127.0.0.1:11434/v1"
 	}
 }
 
-// An alias that is not bound is refused in the specification's words. H-DSL-ERR-02.
+// An unbound alias is refused with the specification's sentence. H-DSL-ERR-02.
 func TestUnknownAlias(t *testing.T) {
 	_, source := file(t, "")
 	_, err := read(t, source).Route("fast")
@@ -92,7 +92,7 @@ func TestUnknownAlias(t *testing.T) {
 	}
 }
 
-// A target with a missing or incomplete provider says so in a sentence; the others are not affected.
+// A target with a missing or incomplete provider has the reason in a sentence; the other targets are not affected.
 func TestUnusableTargets(t *testing.T) {
 	t.Setenv("KAGED_TEST_EMPTY", "")
 	_, source := file(t, `
@@ -158,8 +158,7 @@ script = "none.yaml"
 	}
 }
 
-// An edit counts from the next use on, also one that leaves the file's size as it was, and says so by the revision.
-// H-DSL-TRIG-04.
+// An edit takes effect at the next use, even if the file's size is unchanged, and changes the revision. H-DSL-TRIG-04.
 func TestEditCounts(t *testing.T) {
 	path, source := file(t, "[models]\nfast = \"a:1\"\n")
 	first := read(t, source)
@@ -206,7 +205,7 @@ func TestSettledFile(t *testing.T) {
 	}
 }
 
-// A broken file stops new work with the place of the mistake, and mending it is enough.
+// An invalid file stops new work with the position of the mistake; correcting it is enough.
 func TestBrokenFile(t *testing.T) {
 	path, source := file(t, "[models]\nfast = \"a:1\"\n")
 	read(t, source)
@@ -223,7 +222,7 @@ func TestBrokenFile(t *testing.T) {
 	}
 }
 
-// A script is read beside local.toml, and an edit of it counts like one of the file.
+// A script is read relative to local.toml, and an edit of it takes effect like one of local.toml.
 func TestRehearsalScript(t *testing.T) {
 	path, source := file(t, "[providers.play]\ndriver = \"rehearsal\"\nscript = \"play.yaml\"\n")
 	script := filepath.Join(filepath.Dir(path), "play.yaml")
@@ -246,8 +245,7 @@ func TestRehearsalScript(t *testing.T) {
 	}
 }
 
-// A key that stands in the file works, and the log says once per change that it should not be there, without
-// repeating it. H-PROV-CRED-02.
+// A key in the file works. The log has one warning per change, without the key. H-PROV-CRED-02.
 func TestRawKeyIsWarnedOf(t *testing.T) {
 	t.Setenv("KAGED_TEST_KEY", "s3cret")
 	path := filepath.Join(t.TempDir(), "local.toml")
@@ -290,7 +288,7 @@ func TestRulesAndLimits(t *testing.T) {
 	}
 }
 
-// Many readers and a writer get along.
+// Simultaneous reads and a write are safe.
 func TestConcurrentUse(t *testing.T) {
 	path, source := file(t, "[models]\nfast = \"a:1\"\n")
 	var wg sync.WaitGroup
@@ -312,7 +310,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// What the operator says of a provider's model goes along with calls of that model alone.
+// The operator's facts about a provider's model apply only to calls of that model.
 func TestFactsOfModels(t *testing.T) {
 	_, source := file(t, `
 [providers.box]

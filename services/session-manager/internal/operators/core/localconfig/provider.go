@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// The drivers with needs of their own.
+// The drivers that need special settings.
 const (
 	driverAnthropic  = "anthropic"
 	driverGoogle     = "google"
@@ -22,7 +22,7 @@ const (
 
 // provider is a provider with its references resolved.
 type provider struct {
-	target   llm.Target           // without its model
+	target   llm.Target           // without the model
 	facts    map[string]llm.Facts // by model
 	names    map[string]string    // for people, by model
 	unusable *fault.Error
@@ -57,7 +57,7 @@ func (c *Config) target(target string) contract.Target {
 	return contract.Target{Target: t, Unusable: unusable}
 }
 
-// factsOf returns the operator's facts of a provider's models.
+// factsOf returns the operator's facts about a provider's models.
 func factsOf(list []config.Model) map[string]llm.Facts {
 	out := make(map[string]llm.Facts, len(list))
 	for _, m := range list {
@@ -86,7 +86,7 @@ func notConfigured(name, format string, args ...any) *fault.Error {
 	return fault.New(fault.ProviderNotConfigured, format, args...).With("provider", name)
 }
 
-// resolve expands a provider's references to the environment and names the missing parts.
+// resolve replaces a provider's references to the environment, and records missing parts.
 func resolve(name string, p config.Provider, readScript func(path string) ([]byte, error)) provider {
 	r := resolver{name: name}
 	out := provider{target: llm.Target{
@@ -114,10 +114,10 @@ func resolve(name string, p config.Provider, readScript func(path string) ([]byt
 	return out
 }
 
-// versions are the version paths that drivers add to a base URL themselves.
+// versions are the version paths that drivers append to a base URL themselves.
 var versions = map[string][]string{driverAnthropic: {"/v1"}, driverGoogle: {"/v1beta", "/v1"}}
 
-// version returns the version path that a base URL ends in and must not.
+// version returns the version path at the end of a base URL, where it must not be.
 func version(t llm.Target) string {
 	for _, v := range versions[t.Driver] {
 		if strings.HasSuffix(strings.TrimRight(t.BaseURL, "/"), v) {
@@ -127,7 +127,7 @@ func version(t llm.Target) string {
 	return ""
 }
 
-// resolver remembers the first reference that leads nowhere.
+// resolver records the first reference without a value.
 type resolver struct {
 	name     string
 	unusable *fault.Error
@@ -143,9 +143,8 @@ func (r *resolver) expand(key, value string) string {
 	return expanded
 }
 
-// needsKey reports whether the provider cannot work without a key: the vendors' own servers want one, while a
-// server of the OpenAI kind that the operator runs may need no key, and a proxy may take its credentials from a
-// header.
+// needsKey reports whether the provider cannot work without a key: the vendors' own servers need one, but an
+// OpenAI-compatible server of the operator may not need a key, and a proxy may take its credentials from a header.
 func needsKey(t llm.Target) bool {
 	for h := range t.Headers {
 		if config.CarriesKey(h) {

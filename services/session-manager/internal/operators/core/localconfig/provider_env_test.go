@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A model may be named by a variable, as its server may: both set lead there, and an unset one makes the target
-// unusable, so that the next target of the alias is tried.
+// Variables can name a model and its server. If both are set the target is usable; an unset one makes it unusable, so
+// that the next target of the alias is tried.
 func TestModelFromEnvironment(t *testing.T) {
 	const text = `
 [models]

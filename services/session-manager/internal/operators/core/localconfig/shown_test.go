@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// People are shown where aliases lead and which providers there are, and no secret of them.
+// People can read the targets of aliases and the providers, without their secrets.
 func TestShownWithoutSecrets(t *testing.T) {
 	t.Setenv("KAGED_TEST_KEY", "s3cret")
 	_, source := file(t, `
