@@ -1,4 +1,4 @@
-// Package operators puts together the context of operators: their configuration, and the secrets that gateways share.
+// Package operators is the context of operators: their configuration, and the common secrets of gateways.
 package operators
 
 import (
@@ -20,16 +20,16 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/store"
 )
 
-// Deps are what the context works with. Every field but LocalConfig is needed.
+// Deps are the dependencies of the context. Every field except LocalConfig is required.
 type Deps struct {
 	DB  database.DB
 	Log *slog.Logger
 	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
 	LocalConfig string
-	// Version is kaged's, Workspace the default one, Parts the doctor's other questions.
+	// Version is kaged's version, Workspace the default workspace, Parts the doctor's further parts.
 	Version   string
 	Workspace doctor.Workspace
-	// Places says which workspace an operator works in.
+	// Places has the workspaces of operators.
 	Places *workspaces.Workspaces
 	Parts  []doctor.Part
 }
@@ -46,7 +46,7 @@ type Operators struct {
 	places  *workspaces.Workspaces
 }
 
-// New returns the context. Nothing is started.
+// New returns the context. It starts no goroutine.
 func New(cfg Config, deps Deps) *Operators {
 	local := localconfig.NewFile(deps.LocalConfig, cfg.MaxScript, deps.Log)
 	return &Operators{
@@ -70,7 +70,7 @@ func (o *Operators) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterDoctorServiceServer(r, o.doctor)
 }
 
-// Boot makes the secrets that gateways share, and the rows of workspaces, before the first request.
+// Boot creates the common secrets of gateways, and the rows of workspaces, before the first request.
 func (o *Operators) Boot(ctx context.Context) error {
 	if err := o.places.Boot(ctx); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (o *Operators) Boot(ctx context.Context) error {
 	return o.service.Boot(ctx, o.rotate)
 }
 
-// NewWorkspaces returns the workspaces of a deployment, for all contexts. The issue service at issue is told of
+// NewWorkspaces returns the workspaces of a deployment, for all contexts. The issue service at issue receives the
 // assignments.
 func NewWorkspaces(
 	kept database.DB, issue grpc.ClientConnInterface, shared bool, names []string,

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 )
 
-// Doctor is the gRPC service DoctorService. Handlers translate and delegate.
+// Doctor is the gRPC service DoctorService. Its handlers convert messages and call core.
 type Doctor struct {
 	sessionmanagerv1.UnimplementedDoctorServiceServer
 	doctor  *doctor.Doctor
@@ -19,7 +19,7 @@ type Doctor struct {
 // NewDoctor returns a Doctor of a version of kaged.
 func NewDoctor(d *doctor.Doctor, version string) *Doctor { return &Doctor{doctor: d, version: version} }
 
-// GetDoctor looks at everything.
+// GetDoctor runs all checks.
 func (s *Doctor) GetDoctor(ctx context.Context, _ *apiv1.GetDoctorRequest) (*apiv1.GetDoctorResponse, error) {
 	r := s.doctor.Look(ctx, ident.CallerFrom(ctx).UserID)
 	return &apiv1.GetDoctorResponse{

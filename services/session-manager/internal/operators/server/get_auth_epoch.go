@@ -6,7 +6,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// GetAuthEpoch returns the secret that cookies and CSRF tokens are derived from.
+// GetAuthEpoch returns the secret from which cookies and CSRF tokens are derived.
 func (s *Server) GetAuthEpoch(
 	ctx context.Context, _ *sessionmanagerv1.GetAuthEpochRequest,
 ) (*sessionmanagerv1.GetAuthEpochResponse, error) {

@@ -7,7 +7,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// GetOperator returns the calling operator's configuration as far as the console shows it.
+// GetOperator returns the part of the calling operator's configuration that the console shows.
 func (s *Server) GetOperator(
 	ctx context.Context, _ *sessionmanagerv1.GetOperatorRequest,
 ) (*sessionmanagerv1.GetOperatorResponse, error) {

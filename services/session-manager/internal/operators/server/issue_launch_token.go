@@ -6,7 +6,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// IssueLaunchToken makes a single-use token.
+// IssueLaunchToken creates a single-use token.
 func (s *Server) IssueLaunchToken(
 	ctx context.Context, _ *sessionmanagerv1.IssueLaunchTokenRequest,
 ) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// Local is the gRPC service LocalService. Handlers translate and delegate.
+// Local is the gRPC service LocalService. Its handlers convert messages and call core.
 type Local struct {
 	sessionmanagerv1.UnimplementedLocalServiceServer
 	local localconfig.Source
@@ -47,7 +47,7 @@ func (s *Local) ListAliases(ctx context.Context, _ *apiv1.ListAliasesRequest) (*
 	return resp, nil
 }
 
-// redacted stands in the place of a key.
+// redacted replaces a key.
 const redacted = "<redacted>"
 
 //convert:import localconfig "kaged.dev/services/session-manager/internal/operators/core/localconfig"

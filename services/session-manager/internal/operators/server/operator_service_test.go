@@ -28,7 +28,7 @@ func serve(t *testing.T) *server.Server {
 	return s
 }
 
-// serveTokens also returns the service of tokens and the database below both.
+// serveTokens also returns the service of tokens and the database of both.
 func serveTokens(t *testing.T) (*server.Server, *server.Tokens, *pgxpool.Pool) {
 	t.Helper()
 	pool := pgtest.New(t, migrations.Files, migrations.Schema)
@@ -82,7 +82,7 @@ func TestLaunchToken(t *testing.T) {
 	}
 }
 
-// The console is told the operator's name.
+// The console receives the operator's name.
 func TestGetOperator(t *testing.T) {
 	got, err := serve(t).GetOperator(t.Context(), &sessionmanagerv1.GetOperatorRequest{})
 	if err != nil || got.GetOperatorName() != "Ada" || got.GetTheme() != "dark" || got.GetLocale() != "" {

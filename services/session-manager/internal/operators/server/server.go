@@ -1,4 +1,4 @@
-// Package server answers kaged.sessionmanager.v1.OperatorService, the shared state of gateways, and TokenService, the
+// Package server answers kaged.sessionmanager.v1.OperatorService, the common state of gateways, and TokenService, the
 // API tokens of operators.
 package server
 
@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
 
-// Server is the gRPC service. Handlers translate and delegate.
+// Server is the gRPC service. Its handlers convert messages and call core.
 type Server struct {
 	sessionmanagerv1.UnimplementedOperatorServiceServer
 	operator *operator.Service

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
 
-// Tokens is the gRPC service TokenService. Handlers translate and delegate.
+// Tokens is the gRPC service TokenService. Its handlers convert messages and call core.
 type Tokens struct {
 	sessionmanagerv1.UnimplementedTokenServiceServer
 	tokens *tokens.Service
@@ -32,7 +32,7 @@ func scopeToProto(s tokens.Scope) apiv1.TokenScope {
 	return apiv1.TokenScope_TOKEN_SCOPE_UNSPECIFIED
 }
 
-// CreateToken makes a token.
+// CreateToken creates a token.
 func (s *Tokens) CreateToken(ctx context.Context, req *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
 	t, text, err := s.tokens.Create(ctx, req.GetName(), scopes[req.GetScope()], req.GetExpiresAt())
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Tokens) ListTokens(ctx context.Context, _ *apiv1.ListTokensRequest) (*a
 	return resp, err
 }
 
-// RevokeToken makes a token worthless.
+// RevokeToken invalidates a token.
 func (s *Tokens) RevokeToken(ctx context.Context, req *apiv1.RevokeTokenRequest) (*apiv1.RevokeTokenResponse, error) {
 	t, err := s.tokens.Revoke(ctx, req.GetId())
 	if err != nil {

@@ -28,8 +28,8 @@ func identify(t *testing.T, s *server.Server, text string) (*sessionmanagerv1.Au
 	return s.AuthenticateToken(t.Context(), &sessionmanagerv1.AuthenticateTokenRequest{Token: text})
 }
 
-// A token is shown once, is its owner's with its scope from then on, and is worthless from the moment it is revoked.
-// Its text is nowhere in the database.
+// A token is shown once, authenticates its owner with its scope, and is invalid as soon as it is revoked. The database
+// does not have its text.
 func TestTokenLife(t *testing.T) {
 	t.Parallel()
 	s, api, pool := serveTokens(t)
@@ -80,7 +80,7 @@ func TestTokenLife(t *testing.T) {
 	}
 }
 
-// An expired token is worthless, does not hold its name, and does not count.
+// An expired token is invalid, its name is free, and it does not count.
 func TestTokenExpires(t *testing.T) {
 	t.Parallel()
 	s, api, pool := serveTokens(t)
@@ -101,7 +101,7 @@ func TestTokenExpires(t *testing.T) {
 	}
 }
 
-// An invalid token is refused with a reason, and the number of an operator's tokens is exact under a crowd.
+// An invalid token is refused with a reason, and the limit of an operator's tokens is exact with simultaneous requests.
 func TestTokenRefusals(t *testing.T) {
 	t.Parallel()
 	_, api, _ := serveTokens(t)

@@ -1,4 +1,4 @@
-// Package store keeps the gateways' shared state in Postgres.
+// Package store stores the common state of gateways in Postgres.
 package store
 
 import (
@@ -13,10 +13,10 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/store/db"
 )
 
-// Operator keeps the gateways' shared state. It implements operator.Store.
+// Operator stores the common state of gateways. It implements operator.Store.
 type Operator struct{ db database.DB }
 
-// NewOperator returns the gateways' shared state in db.
+// NewOperator returns the common state of gateways in db.
 func NewOperator(db database.DB) *Operator { return &Operator{db} }
 
 // EnsureEpoch implements operator.Store.

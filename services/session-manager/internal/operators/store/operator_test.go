@@ -14,7 +14,7 @@ import (
 
 var _ operator.Store = (*store.Operator)(nil)
 
-// There is one secret for all replicas, from any first request on, until it is replaced. A-CSRF-04.
+// All replicas have the same secret, from the first request on, until it is replaced. A-CSRF-04.
 func TestEpoch(t *testing.T) {
 	o := store.NewOperator(storetest.Open(t))
 	secrets := make([][]byte, 8)
@@ -42,7 +42,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// Replacing a secret that was never there makes it, and the record of it is stored with it.
+// Replacing a missing secret creates it, and stores its record.
 func TestReplaceEpochFirst(t *testing.T) {
 	pool := storetest.Open(t)
 	o := store.NewOperator(pool)
@@ -54,8 +54,8 @@ func TestReplaceEpochFirst(t *testing.T) {
 	}
 }
 
-// Of many simultaneous uses of a launch token, one gets in. Expired ones are refused and swept; a rotation ends
-// all. A-LAUNCH-05.
+// Of many simultaneous uses of a launch token exactly one succeeds. Expired tokens are refused and removed; a rotation
+// removes all. A-LAUNCH-05.
 func TestLaunchTokens(t *testing.T) {
 	pool := storetest.Open(t)
 	o := store.NewOperator(pool)

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/postgres/database"
 )
 
-// Rates keeps the rest of rate limits. It implements rates.Store.
+// Rates stores the remaining tokens of rate limits. It implements rates.Store.
 type Rates struct{ db database.DB }
 
 // NewRates returns the rate limits in db.

@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/store/db"
 )
 
-// Tokens keeps API tokens. It implements tokens.Store.
+// Tokens stores API tokens. It implements tokens.Store.
 type Tokens struct{ db database.DB }
 
 // NewTokens returns the API tokens in db.

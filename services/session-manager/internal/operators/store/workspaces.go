@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/store/db"
 )
 
-// Workspaces keeps the assignments of workspaces. It implements workspaces.Store.
+// Workspaces stores the assignments of workspaces. It implements workspaces.Store.
 type Workspaces struct{ db database.DB }
 
 // NewWorkspaces returns the assignments in db.
@@ -53,7 +53,7 @@ func (s *Workspaces) Assign(
 		return auditstore.Append(ctx, tx, []audit.Record{made(a)})
 	})
 	switch {
-	case postgres.IsUnique(err, "workspaces_operator_key"): // another replica was faster
+	case postgres.IsUnique(err, "workspaces_operator_key"): // another replica has assigned one already
 		return s.Of(ctx, operator)
 	case errors.Is(err, pgx.ErrNoRows):
 		return a, fault.New(fault.NotFound, "No workspace is free.")

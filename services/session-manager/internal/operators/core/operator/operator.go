@@ -1,5 +1,5 @@
-// Package operator holds the gateways' shared state about operators: the secret that browsers' cookies are derived
-// from, the single-use tokens that let a browser in, and the console's settings.
+// Package operator has the gateways' common state about operators: the secret from which browsers' cookies are derived,
+// the single-use tokens that sign a browser in, and the console's settings.
 package operator
 
 import (
@@ -18,16 +18,16 @@ import (
 // secretSize is the size of the auth epoch's secret and of launch tokens, in bytes.
 const secretSize = 32
 
-// Store keeps secrets. Of a launch token it is given the hash only.
+// Store stores secrets. Of a launch token it gets only the hash.
 type Store interface {
-	// EnsureEpoch returns the secret; without one, fresh becomes it.
+	// EnsureEpoch returns the secret. If there is none, fresh becomes the secret.
 	EnsureEpoch(ctx context.Context, fresh []byte, now int64) ([]byte, error)
-	// ReplaceEpoch makes fresh the secret, drops every launch token, and appends the record, in one transaction.
+	// ReplaceEpoch makes fresh the secret, removes every launch token, and appends the record, in one transaction.
 	ReplaceEpoch(ctx context.Context, fresh []byte, now int64, record audit.Record) error
-	// PutLaunchToken keeps a token's hash, and drops those that have expired.
+	// PutLaunchToken stores a token's hash, and removes expired ones.
 	PutLaunchToken(ctx context.Context, hash []byte, now, expiresAt int64) error
-	// TakeLaunchToken removes a token's hash and reports whether it was there and had not expired. Of two callers with the
-	// same token one is told so.
+	// TakeLaunchToken removes a token's hash and reports whether it existed and had not expired. Of two callers with the
+	// same token only one gets true.
 	TakeLaunchToken(ctx context.Context, hash []byte, now int64) (bool, error)
 }
 
@@ -36,18 +36,18 @@ type Deps struct {
 	Store  Store
 	Config localconfig.Source
 	Log    *slog.Logger
-	// LaunchTokenTTL is how long an unused launch token is good for.
+	// LaunchTokenTTL is the validity of an unused launch token.
 	LaunchTokenTTL time.Duration
 }
 
-// Service answers for operators. It is safe for concurrent use and starts no goroutine.
+// Service has the operations for operators. It is safe for concurrent use and starts no goroutine.
 type Service struct{ Deps }
 
 // New returns a Service.
 func New(deps Deps) *Service { return &Service{deps} }
 
-// Boot makes sure that there is a secret, before the first request for it. With rotate it is a new one, which a
-// single-node daemon wants at each start: cookies and CSRF tokens of the run before are worthless then. Replicas
+// Boot ensures that there is a secret, before the first request for it. If rotate is true it creates a new one, as a
+// single-node daemon does at each start; this invalidates the cookies and CSRF tokens of the previous run. Replicas
 // that start one by one must not rotate.
 func (s *Service) Boot(ctx context.Context, rotate bool) error {
 	if rotate {
@@ -58,13 +58,13 @@ func (s *Service) Boot(ctx context.Context, rotate bool) error {
 	return err
 }
 
-// Epoch returns the secret that cookies and CSRF tokens are derived from.
+// Epoch returns the secret from which cookies and CSRF tokens are derived.
 func (s *Service) Epoch(ctx context.Context) ([]byte, error) {
 	return s.Store.EnsureEpoch(ctx, newSecret(), time.Now().UnixMilli())
 }
 
-// RotateEpoch replaces the secret: cookies, CSRF tokens and launch tokens handed out before are worthless. It
-// returns the new one.
+// RotateEpoch replaces the secret, which invalidates all cookies, CSRF tokens and launch tokens. It returns the new
+// secret.
 func (s *Service) RotateEpoch(ctx context.Context) ([]byte, error) {
 	secret := newSecret()
 	record := audit.New(ctx, "auth.epoch_rotated", nil)
@@ -74,7 +74,7 @@ func (s *Service) RotateEpoch(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// IssueLaunchToken makes a single-use token. Several may be valid at a time.
+// IssueLaunchToken creates a single-use token. Several may be valid at a time.
 func (s *Service) IssueLaunchToken(ctx context.Context) (string, error) {
 	token := base64.RawURLEncoding.EncodeToString(newSecret())
 	now := time.Now()
@@ -85,8 +85,8 @@ func (s *Service) IssueLaunchToken(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// ConsumeLaunchToken uses a token up. It fails with unauthenticated (details.reason invalid_launch_token) for one
-// that is unknown, used or expired, without saying which.
+// ConsumeLaunchToken uses a token up. It fails with unauthenticated (details.reason invalid_launch_token) for an
+// unknown, used or expired token; the error does not distinguish them.
 func (s *Service) ConsumeLaunchToken(ctx context.Context, token string) error {
 	taken, err := s.Store.TakeLaunchToken(ctx, hashOf(token), time.Now().UnixMilli())
 	if err != nil {
@@ -99,8 +99,8 @@ func (s *Service) ConsumeLaunchToken(ctx context.Context, token string) error {
 	return nil
 }
 
-// Preferences returns the console's settings of an operator. One that cannot be read leaves everything empty: an
-// operator must be able to sign in to be told about it.
+// Preferences returns an operator's settings of the console. They are empty if the configuration cannot be read,
+// because an operator must be able to sign in to see that error.
 func (s *Service) Preferences(ctx context.Context, userID string) localconfig.Preferences {
 	cfg, err := s.Config.Config(ctx, userID)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *Service) Preferences(ctx context.Context, userID string) localconfig.Pr
 
 func newSecret() []byte {
 	secret := make([]byte, secretSize)
-	rand.Read(secret) // never fails: crypto/rand ends the process instead
+	rand.Read(secret) // it never fails: crypto/rand ends the process instead
 	return secret
 }
 

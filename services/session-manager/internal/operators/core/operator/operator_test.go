@@ -18,7 +18,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
 )
 
-// memory is a store without a disk.
+// memory is a store in memory.
 type memory struct {
 	epoch   []byte
 	tokens  map[string]int64
@@ -61,7 +61,7 @@ func service(t *testing.T, toml string) (*operator.Service, *memory) {
 	}), m
 }
 
-// The secret stays for the life of a daemon; a boot that rotates, and a rotation, replace it. A-CSRF-04.
+// The secret stays as long as a daemon runs; a boot with rotation, and a rotation, replace it. A-CSRF-04.
 func TestEpoch(t *testing.T) {
 	s, m := service(t, "")
 	ctx := ident.WithCaller(t.Context(), ident.Caller{UserID: "ada"})
@@ -88,7 +88,7 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// A launch token lets one browser in, once, for as long as it lasts; a rotation ends those that are out.
+// A launch token signs one browser in, once, until it expires; a rotation invalidates all issued tokens.
 // A-AUTH-LOOP-04, A-LAUNCH-05, A-LAUNCH-06.
 func TestLaunchTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,8 +132,7 @@ func TestLaunchTokens(t *testing.T) {
 	})
 }
 
-// The console shows the operator's name and preferences, and leaves them empty while the configuration cannot be
-// read.
+// The console shows the operator's name and preferences. They are empty while the configuration cannot be read.
 func TestPreferences(t *testing.T) {
 	s, _ := service(t, "operator_name = \"Ada\"\n[ui]\ntheme = \"dark\"\ntimezone = \"Europe/Budapest\"\nlocale = "+
 		"\"en-US\"\n")

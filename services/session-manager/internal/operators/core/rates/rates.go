@@ -1,4 +1,4 @@
-// Package rates holds the rate limits of operators, which all gateways share.
+// Package rates has the rate limits of operators, which are common to all gateways.
 package rates
 
 import (
@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// The limits, by the names that gateways ask for.
+// The limits, with the names that gateways use.
 const (
 	Requests    = "requests"
 	Messages    = "messages"
@@ -20,23 +20,23 @@ const (
 	Audit       = "audit"
 )
 
-// defaults are how many requests of a kind an operator may make a minute, and all at once.
+// defaults are the maximum numbers of requests of a kind that an operator may send per minute, and at once.
 var defaults = map[string]int{Requests: 600, Messages: 30, Validations: 120, DSLWrites: 10, Audit: 30}
 
-// Store keeps the rest of limits.
+// Store stores the remaining tokens of limits.
 type Store interface {
-	// Take takes up to wanted tokens of a limit of an operator. It returns how many it took, or when there is
+	// Take takes up to wanted tokens of a limit of an operator. It returns the number taken, or the time until there is
 	// one.
 	Take(ctx context.Context, owner, limit string, wanted, perMinute int) (taken int, retry time.Duration, err error)
 }
 
-// Service answers for rate limits. It is safe for concurrent use.
+// Service has the operations on rate limits. It is safe for concurrent use.
 type Service struct {
 	Store Store
 	Local localconfig.Source
 }
 
-// Take takes up to wanted tokens of a limit of the caller, or says when there is one again. It fails with
+// Take takes up to wanted tokens of a limit of the caller, or returns the time until there is one. It fails with
 // validation_failed for an unknown limit, and with unavailable.
 func (s *Service) Take(ctx context.Context, limit string, wanted int) (taken int, retry time.Duration, err error) {
 	most, known := defaults[limit]
@@ -47,7 +47,7 @@ func (s *Service) Take(ctx context.Context, limit string, wanted int) (taken int
 		wanted = min(max(wanted, 1), most)
 	}
 	owner := ident.CallerFrom(ctx).UserID
-	if cfg, err := s.Local.Config(ctx, owner); err == nil { // while it cannot be read the defaults count
+	if cfg, err := s.Local.Config(ctx, owner); err == nil { // while it cannot be read the defaults apply
 		most = cmp.Or(configured(cfg.Limits())[limit], most)
 	}
 	return s.Store.Take(ctx, owner, limit, wanted, most)

@@ -1,4 +1,4 @@
-// Package tokens holds the rules of API tokens: named, scoped, shown once, stored as a hash, revocable.
+// Package tokens has the rules of API tokens: named, with a scope, shown once, stored as a hash, revocable.
 package tokens
 
 import (
@@ -16,24 +16,24 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
-// Prefix begins the text of each token, by which scanners for secrets and gateways know it.
+// Prefix is the start of the text of each token. Scanners for secrets and gateways recognise tokens by it.
 const Prefix = "kaged_"
 
 const (
 	// size is the random part of a token in bytes.
 	size = 32
-	// maxName is the longest name in characters.
+	// maxName is the maximum length of a name in characters.
 	maxName = 80
-	// Most is the number of tokens of an operator.
+	// Most is the maximum number of tokens of an operator.
 	Most = 100
-	// useEvery is the least time between two notes of a token's use.
+	// useEvery is the minimum time between two records of a token's use.
 	useEvery = time.Minute
 )
 
-// Scope is how much a token allows.
+// Scope is the set of calls that a token allows.
 type Scope string
 
-// The scopes, each with all that the ones before allow.
+// The scopes. Each includes the previous ones.
 const (
 	Read  Scope = "read"
 	Run   Scope = "run"
@@ -49,29 +49,29 @@ type Token struct {
 	LastUsedAt      int64
 }
 
-// Store keeps tokens by the hash of their text.
+// Store stores tokens by the hash of their text.
 type Store interface {
-	// Create adds a token, unless the operator has as many as most; tokens that have expired do not count and are
-	// dropped. It reports false for one too many. It fails with conflict for a name that is taken.
+	// Create adds a token, unless the operator already has most tokens; expired tokens do not count and are removed. It
+	// returns false for one too many. It fails with conflict for a name in use.
 	Create(ctx context.Context, t Token, hash []byte, most int, record audit.Record) (bool, error)
 	// List returns an operator's tokens, the oldest first.
 	List(ctx context.Context, owner string) ([]Token, error)
-	// Revoke removes a token of an operator and appends the record that made gives. It fails with not_found.
+	// Revoke removes a token of an operator and appends the record that made returns. It fails with not_found.
 	Revoke(ctx context.Context, owner, id string, made func(Token) audit.Record) (Token, error)
 	// Find returns the token with a hash. It fails with not_found.
 	Find(ctx context.Context, hash []byte) (Token, error)
-	// NoteUse notes that a token was used now, unless that was noted at or after before.
+	// NoteUse records that a token was used at the time now, unless a use at or after before is recorded.
 	NoteUse(ctx context.Context, id string, now, before int64) error
 }
 
-// Service answers for tokens. It is safe for concurrent use and starts no goroutine.
+// Service has the operations on tokens. It is safe for concurrent use and starts no goroutine.
 type Service struct {
 	Store Store
 	Log   *slog.Logger
 }
 
-// Create makes a token of the caller and returns its text, which is not kept. It fails with validation_failed, and
-// with conflict for a name that is taken, one token too many, and in insecure mode, where tokens are ignored.
+// Create creates a token of the caller and returns its text, which is not stored. It fails with validation_failed, and
+// with conflict for a name in use, for one token too many, and in insecure mode, which ignores tokens.
 func (s *Service) Create(ctx context.Context, name string, scope Scope, expiresAt int64) (Token, string, error) {
 	caller := ident.CallerFrom(ctx)
 	if caller.AuthMode == "insecure" {
@@ -116,7 +116,7 @@ func (s *Service) List(ctx context.Context) ([]Token, error) {
 	return s.Store.List(ctx, ident.CallerFrom(ctx).UserID)
 }
 
-// Revoke makes a token of the caller worthless. It fails with not_found.
+// Revoke invalidates a token of the caller. It fails with not_found.
 func (s *Service) Revoke(ctx context.Context, id string) (Token, error) {
 	if !check.Findable(id) {
 		return Token{}, NotFound(id)
@@ -126,13 +126,13 @@ func (s *Service) Revoke(ctx context.Context, id string) (Token, error) {
 	})
 }
 
-// NotFound says that the operator has no such token.
+// NotFound is the error for an unknown token of the operator.
 func NotFound(id string) error {
 	return fault.New(fault.NotFound, "There is no token %q; `kaged token list` shows those there are.", id)
 }
 
-// Authenticate returns the token with a text and notes its use. It fails with unauthenticated (details.reason
-// invalid_token) for one that is unknown, revoked or expired, without saying which.
+// Authenticate returns the token with a text and records its use. It fails with unauthenticated (details.reason
+// invalid_token) for an unknown, revoked or expired token; the error does not distinguish them.
 func (s *Service) Authenticate(ctx context.Context, text string) (Token, error) {
 	now := time.Now().UnixMilli()
 	t, err := s.Store.Find(ctx, hashOf(text))
@@ -154,7 +154,7 @@ func (s *Service) Authenticate(ctx context.Context, text string) (Token, error) 
 
 func newText() string {
 	secret := make([]byte, size)
-	rand.Read(secret) // never fails: crypto/rand ends the process instead
+	rand.Read(secret) // it never fails: crypto/rand ends the process instead
 	return Prefix + base64.RawURLEncoding.EncodeToString(secret)
 }
 

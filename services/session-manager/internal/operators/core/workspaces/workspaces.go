@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
-// State says whether runs may start in a workspace.
+// State determines whether runs may start in a workspace.
 type State string
 
 // The states.
@@ -20,34 +20,36 @@ const (
 
 // Assignment is the workspace of an operator.
 type Assignment struct {
-	// Name is the workspace's. Operator is "" for a free workspace.
+	// Name is the name of the workspace. Operator is "" for a free workspace.
 	Name, Operator string
 	State          State
 	// Number grows with each assignment of the workspace.
 	Number int64
 }
 
-// Store keeps assignments.
+// Store stores assignments.
 type Store interface {
 	// Add stores a free workspace for each name without a row.
 	Add(ctx context.Context, names []string) error
 	// Of returns the assignment of an operator, a zero Assignment for an operator without a workspace.
 	Of(ctx context.Context, operator string) (Assignment, error)
-	// Assign gives the operator a free workspace out of names and stores the audit record that made returns. An
-	// operator with a workspace keeps it. Assign fails with not_found if all are taken.
+	// Assign assigns one of the free workspaces in names to the operator and stores the audit record that made returns. An
+	// operator with a workspace keeps it. Assign fails with not_found if all are assigned.
 	Assign(ctx context.Context, operator string, names []string, made func(Assignment) audit.Record) (Assignment, error)
 }
 
-// Told is told of assignments. It is the issue service, which accepts calls of a workspace for its operator only.
+// Told receives assignments. It is the issue service, which accepts calls of a workspace only for the workspace's
+// operator.
 type Told interface {
 	Assigned(ctx context.Context, a Assignment) error
 }
 
 // Workspaces has the assignments of a deployment. It is safe for concurrent use.
 type Workspaces struct {
-	// Names are the configured workspaces; empty in a deployment of one operator, where the default workspace has no name.
+	// Names are the configured workspaces. It is empty in a deployment of one operator, in which the default workspace has
+	// no name.
 	Names []string
-	// Shared says that several operators share the deployment.
+	// Shared is true if several operators share the deployment.
 	Shared bool
 	Store  Store
 	Told   Told
@@ -70,7 +72,7 @@ func (w *Workspaces) All() []string {
 }
 
 // Take returns the workspace of an operator, and assigns a free workspace to an operator without one. It fails with
-// unavailable, details.reason no_workspace, if all are taken, and while the issue service cannot be told.
+// unavailable, details.reason no_workspace, if all are assigned, and also if the issue service cannot be reached.
 func (w *Workspaces) Take(ctx context.Context, operator string) (string, error) {
 	if !w.Shared {
 		return "", nil
@@ -88,7 +90,8 @@ func (w *Workspaces) Take(ctx context.Context, operator string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	// Tell at each call: an earlier process may have died between the assignment and the telling.
+	// The issue service is informed at each call, because an earlier process may have ended between the assignment and
+	// this call.
 	return a.Name, w.Told.Assigned(ctx, a)
 }
 
@@ -101,8 +104,8 @@ func (w *Workspaces) Current(ctx context.Context, operator string) (string, erro
 	return a.Name, err
 }
 
-// Check fails with not_found unless a workspace is the operator's now. Rows of projects and sessions may still name
-// the workspace of an earlier assignment.
+// Check fails with not_found unless a workspace is the operator's present one. Rows of projects and sessions may still
+// have the workspace of an earlier assignment.
 func (w *Workspaces) Check(ctx context.Context, operator, name string) error {
 	_, err := w.mine(ctx, operator, name)
 	return err
@@ -125,7 +128,7 @@ func (w *Workspaces) mine(ctx context.Context, operator, name string) (Assignmen
 	}
 	a, err := w.Store.Of(ctx, operator)
 	if err == nil && (a.Name == "" || a.Name != name) {
-		err = fault.New(fault.NotFound, "The workspace is not there any more.").With("reason", "workspace_gone")
+		err = fault.New(fault.NotFound, "The workspace no longer exists.").With("reason", "workspace_gone")
 	}
 	return a, err
 }
