@@ -6,10 +6,10 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// Config is the keys of [services.session-manager] that are about projects. Sizes are bytes.
+// Config has the keys of [services.session-manager] for projects. Sizes are bytes.
 type Config struct {
-	// MaxPrompts bounds the prompts of one project together, ProjectFiles how many files one is compiled from, and
-	// PromptCache the prompts in memory.
+	// MaxPrompts is the maximum total size of the prompts of a project, ProjectFiles the maximum number of files that a
+	// project is compiled from, PromptCache the maximum size of the prompts in memory.
 	MaxPrompts   int `toml:"max_prompts"`
 	ProjectFiles int `toml:"project_files"`
 	PromptCache  int `toml:"prompt_cache"`
@@ -24,10 +24,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxPrompts is the share of a message to the harness that prompts may take.
+// maxPrompts is the part of a message to the harness that prompts may use.
 const maxPrompts = rpc.MaxMessage / 2
 
-// Validate fails with bad_request for a value without a meaning.
+// Validate fails with bad_request for an invalid value.
 func (c Config) Validate() error {
 	err := check.Positive(
 		check.Setting{Key: "max_prompts", Value: int64(c.MaxPrompts)},

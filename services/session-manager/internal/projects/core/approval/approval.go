@@ -1,8 +1,8 @@
-// Package approval finds the grants of a project's files beyond the version that an operator approved. It is pure:
-// it compares two compiled versions agent by agent, says which prompts the agents' own tools can write, and shows
-// two sets of texts as a diff.
+// Package approval finds the grants of a project's files beyond the version that an operator approved. Its functions
+// are pure: they compare two compiled versions agent by agent, determine the prompts that the agents' own tools can
+// write, and compute the diff of two sets of texts.
 //
-// The table [Rules] defines widening; the reference page docs/reference/approval.md repeats it.
+// The table [Rules] defines widening; the reference page docs/reference/approval.md has the same table.
 package approval
 
 import (
@@ -25,15 +25,15 @@ type Agent struct {
 	Model, Prompt string
 	// Tools are the canonical names of its tools.
 	Tools []string
-	// Writes says whether one of them changes files or runs programs.
+	// Writes is true if one of them changes files or runs programs.
 	Writes bool
-	// MaxSteps and MaxOutputTokens are 0 where they are not set.
+	// MaxSteps and MaxOutputTokens are 0 if they are not set.
 	MaxSteps, MaxOutputTokens int
-	// ResumeOnCrash says whether its run goes on in a new one after a crash.
+	// ResumeOnCrash is true if its run is continued in a new one after a crash.
 	ResumeOnCrash bool
-	// AutoTodos says that todos which it proposes are written down unreviewed.
+	// AutoTodos is true if its proposed todos are stored without review.
 	AutoTodos bool
-	// ApproveWrites says that an operator is asked before each of its calls that changes files or runs programs.
+	// ApproveWrites is true if each of its calls that changes files or runs programs needs an operator's approval.
 	ApproveWrites bool
 	// Cage may be nil.
 	Cage *dsl.Cage
@@ -49,13 +49,13 @@ type Version struct {
 	Root string
 	// Agents are all agents, the root first.
 	Agents []Agent
-	// LanguageServers are those that the project declares, by language.
+	// LanguageServers are the servers that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
-	// Debugging is how its programs are debugged.
+	// Debugging has the settings for debugging its programs.
 	Debugging dsl.Debugging
-	// Dormant are the values of keys that are not in force and will widen once they are, by agent path and key.
+	// Dormant are the values of keys that have no effect yet and will widen when they do, by agent path and key.
 	Dormant map[Place]string
-	// Providers are the providers that each alias leads to, as of now; an unbound alias has no entry.
+	// Providers are the present providers of each alias; an unbound alias has no entry.
 	Providers map[string][]string
 	// DefaultSteps is the default number of steps of a run.
 	DefaultSteps int
@@ -64,7 +64,7 @@ type Version struct {
 // Place is a key of an agent; the path is empty for the project's own keys.
 type Place struct{ AgentPath, Key string }
 
-// Widening is a grant of one version that the other lacks. From is "" for a new grant.
+// Widening is a grant of one version that the other version lacks. From is "" for a new grant.
 type Widening struct {
 	Place
 	From, To string
@@ -91,7 +91,7 @@ func Widened(from, to Version) []Widening {
 	return append(list, dormant(from, to)...)
 }
 
-// pair is an agent in both versions; before is nil for one that was not there.
+// pair is an agent in both versions; before is nil for a new agent.
 type pair struct {
 	from, to      Version
 	before, after *Agent
@@ -102,9 +102,9 @@ func (p pair) widened(key, from, to string) []Widening {
 	return []Widening{{Place{p.after.Path, key}, from, to}}
 }
 
-// Writable reports whether an agent's own tools can write the prompt at a path of the project: an agent without a
-// cage that has a tool which changes files or runs programs, or an agent in a cage that grants writing there. The
-// project's .kaged stays read-only in a cage unless a grant to write names it or an entry in it.
+// Writable reports whether an agent's own tools can write the prompt at a path of the project: an agent without a cage
+// with a tool that changes files or runs programs, or an agent in a cage that grants write access there. The project's
+// .kaged stays read-only in a cage unless a write grant names it or an entry in it.
 func (v Version) Writable(prompt string) bool {
 	return slices.ContainsFunc(v.Agents, func(a Agent) bool {
 		if a.Cage == nil {
@@ -121,9 +121,9 @@ func (v Version) Writable(prompt string) bool {
 	})
 }
 
-// CageWrites reports whether an agent in a cage can write a project file, absolute, that may be another project's.
-// The .kaged at the version's root, and at the root of each writable grant, stays read-only unless a grant to write
-// names it or an entry in it.
+// CageWrites reports whether an agent in a cage can write a project file at an absolute path, perhaps of another
+// project. The .kaged at the version's root, and at the root of each writable grant, stays read-only unless a write
+// grant names it or an entry in it.
 func (v Version) CageWrites(file string) bool {
 	kaged := path.Dir(file)
 	folder := path.Dir(kaged)
@@ -136,7 +136,8 @@ func (v Version) CageWrites(file string) bool {
 	})
 }
 
-// grants reports whether one of the paths that an agent's cage lets it write is as wanted. The paths are absolute.
+// grants reports whether wanted accepts one of the paths that an agent's cage allows it to write. The paths are
+// absolute.
 func (v Version) grants(a Agent, wanted func(granted string) bool) bool {
 	return slices.ContainsFunc(a.Cage.FS, func(m dsl.Mount) bool {
 		granted := m.Path
@@ -163,14 +164,14 @@ func (v Version) Prompts() []string {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// Text is a file of a version. Absent is a file that is not there.
+// Text is a file of a version. Absent is true for a missing file.
 type Text struct {
 	Path    string
 	Content string
 	Absent  bool
 }
 
-// Hash identifies files by the SHA-256 (hex) of their contents by path, "" for one that is not there.
+// Hash identifies files by the SHA-256 (hex) of their contents by path, "" for a missing file.
 func Hash(files map[string]string) string {
 	encoded, _ := json.Marshal(files) // strings can always be marshalled, and keys are sorted
 	return SHA256(string(encoded))

@@ -46,7 +46,7 @@ func said(list []approval.Widening) string {
 	return strings.Join(words, ", ")
 }
 
-// Each key widens as its rule says, and changes without a grant are free.
+// Each key widens as its rule states, and changes without a grant need no approval.
 func TestWidened(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*approval.Agent)
@@ -121,8 +121,8 @@ func TestWidened(t *testing.T) {
 	}
 }
 
-// A debug adapter and an entry of .vscode/launch.json widen where they are new or changed; an adapter also where it is
-// gone, since another takes its place.
+// A new or changed debug adapter and entry of .vscode/launch.json widen. A removed adapter widens too, because another
+// takes its place.
 func TestDebuggingWidens(t *testing.T) {
 	with := func(d dsl.Debugging) approval.Version {
 		v := version(agent(nil))
@@ -159,7 +159,7 @@ func TestDebuggingWidens(t *testing.T) {
 	}
 }
 
-// A change of a language server's program always widens; an agent's question starts it.
+// A change of a language server's program always widens, because an agent's query starts it.
 func TestLanguageServersWiden(t *testing.T) {
 	servers := func(list ...dsl.LanguageServer) approval.Version {
 		v := version(agent(nil))
@@ -200,7 +200,7 @@ func TestLanguageServersWiden(t *testing.T) {
 	}
 }
 
-// A policy that holds less back than the approved one widens.
+// A policy that restricts less than the approved one widens.
 func TestPoliciesWiden(t *testing.T) {
 	with := func(p *dsl.Policy) approval.Version {
 		return version(agent(func(a *approval.Agent) { a.Policy = p }))
@@ -231,8 +231,8 @@ func TestPoliciesWiden(t *testing.T) {
 	}
 }
 
-// Keys that are not in force count as if they were: an approval of today acts once a later version of kaged acts on
-// it.
+// Keys without effect count as if they had one, because the present approval applies when a later version of kaged uses
+// them.
 func TestDormantKeysWiden(t *testing.T) {
 	parse := func(extra string) map[approval.Place]string {
 		r := dsl.Parse([]dsl.File{
@@ -273,8 +273,8 @@ func TestDormantKeysWiden(t *testing.T) {
 	}
 }
 
-// A prompt is the agents' to write where a cage grants that or an agent without one has a tool for it; .kaged stays
-// read-only in a cage unless it is named.
+// Agents can write a prompt if a cage grants it, or if an agent without a cage has a tool for it. .kaged stays
+// read-only in a cage unless a grant names it.
 func TestWritable(t *testing.T) {
 	caged := func(mounts ...dsl.Mount) approval.Agent { return approval.Agent{Cage: &dsl.Cage{FS: mounts}} }
 	rw := func(path string) dsl.Mount { return dsl.Mount{Mode: "rw", Path: path} }
@@ -368,8 +368,7 @@ func randomAgents(r *rand.Rand) []approval.Agent {
 	return list
 }
 
-// compared has for every field of a compiled project the rule that compares it, or the reason why it grants no
-// right.
+// compared has, for every field of a compiled project, the rule that compares it, or the reason why it grants no right.
 var compared = map[string]string{
 	"CompiledProject.project":     "a change is refused: sessions hang on the id",
 	"CompiledProject.description": "free: shown to people",
@@ -418,7 +417,7 @@ var compared = map[string]string{
 	"AgentNode.parent_context":                  "free: text that its caller could say to it as well",
 }
 
-// Every field of a compiled project is compared by a rule or grants no right: a new one has to be classified.
+// Every field of a compiled project is compared by a rule or grants no right: a new field has to be classified.
 func TestEveryFieldIsClassified(t *testing.T) {
 	known := 0
 	for name, message := range map[string]interface{ Descriptor() ([]byte, []int) }{
@@ -447,7 +446,7 @@ func TestEveryFieldIsClassified(t *testing.T) {
 	}
 }
 
-// The reference page has the table of the rules as they are.
+// The reference page has the present table of the rules.
 func TestReferenceHasTheTable(t *testing.T) {
 	const page = "../../../../../../docs/reference/approval.md"
 	text, err := os.ReadFile(page)
@@ -467,8 +466,8 @@ func TestReferenceHasTheTable(t *testing.T) {
 	}
 }
 
-// A diff names files that came and went, is valid UTF-8 for any content, and ends with the omitted part if it is
-// cut.
+// A diff names added and removed files, is valid UTF-8 for any content, and ends with the size of the omitted part if
+// it is cut.
 func TestDiff(t *testing.T) {
 	got := approval.Diff([]approval.Text{
 		{Path: "a", Content: "1\n2\n"},
@@ -504,7 +503,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// An agent that is asked about less widens, one that is asked about more does not.
+// An agent that needs fewer approvals widens; an agent that needs more does not.
 func TestApproveWidened(t *testing.T) {
 	asked := agent(func(a *approval.Agent) { a.ApproveWrites = true })
 	if got := said(approval.Widened(version(asked), version(agent(nil)))); got != "primary approve: writes → listed" {

@@ -9,15 +9,15 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// MaxDiff is the longest diff in bytes.
+// MaxDiff is the maximum size of a diff in bytes.
 const MaxDiff = 64 << 10
 
-// maxCompared bounds the texts for a shortest diff, in bytes: for two large unlike texts that takes long. Larger
-// ones are shown as replaced.
+// maxCompared is the maximum size of texts for a shortest diff, in bytes, because two large different texts take long.
+// Larger ones are shown as replaced.
 const maxCompared = 256 << 10
 
-// Diff shows texts against others as a unified diff, by path, of at most [MaxDiff] bytes; the last line tells of
-// omitted parts.
+// Diff returns a unified diff of texts by path, with at most [MaxDiff] bytes; the last line has the size of the omitted
+// part.
 func Diff(from, to []Text) string {
 	before, after := byPath(from), byPath(to)
 	paths := maps.Clone(before)

@@ -11,13 +11,13 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Rule says when a change of one key widens.
+// Rule determines whether a change of one key widens.
 type Rule struct {
-	// Key is the key, as [Widening] names it; a "*" stands for the rest of a name.
+	// Key is the key as in [Widening]; a "*" stands for the rest of a name.
 	Key string
-	// Widens says which change widens, Free which does not.
+	// Widens describes the changes that widen, Free those that do not.
 	Widens, Free string
-	// compare is nil for keys that are compared elsewhere: prompts where their texts are read, the rest by [dormant].
+	// compare is nil for keys that are compared elsewhere: prompts where their texts are read, the others by [dormant].
 	compare func(pair) []Widening
 }
 
@@ -106,7 +106,7 @@ func some(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// cage returns the comparison of one key of a cage, or of those that begin with it if it ends in a dot.
+// cage returns the comparison of one key of a cage, or of all keys that start with it if it ends in a dot.
 func cage(key string) func(pair) []Widening {
 	return func(p pair) []Widening {
 		var list []Widening
@@ -190,7 +190,7 @@ func budget(p pair) []Widening {
 	return list
 }
 
-// policies returns the policies of the pair; of an agent without one, an empty one.
+// policies returns the policies of the pair, an empty one for an agent without a policy.
 func (p pair) policies() (before, after dsl.Policy) {
 	if p.before.Policy != nil {
 		before = *p.before.Policy
@@ -241,13 +241,13 @@ func onCrash(p pair) []Widening {
 	return p.widened("on_crash", "stop", "resume")
 }
 
-// debugging compares the debug adapters, of which one that is gone widens as a language server does, and the entries of
+// debugging compares the debug adapters, of which a removed one widens like a language server, and the entries of
 // .vscode/launch.json.
 func debugging(from, to Version) []Widening {
 	adapters := func(v Version) map[string]string {
 		texts := map[string]string{}
 		for _, a := range v.Debugging.Adapters {
-			text, _ := json.Marshal(a) // strings have a JSON form
+			text, _ := json.Marshal(a) // strings can be encoded as JSON
 			texts[a.Runtime] = string(text)
 		}
 		return texts
@@ -263,7 +263,7 @@ func debugging(from, to Version) []Widening {
 	return append(list, differences("dap.launch_json.", entries(from), entries(to), false)...)
 }
 
-// differences returns a widening for each entry that is new or changed, and with gone for those that are gone.
+// differences returns a widening for each new or changed entry and, if gone is true, for each removed entry.
 func differences(key string, before, after map[string]string, gone bool) []Widening {
 	names := slices.Collect(maps.Keys(after))
 	for name := range before {
@@ -295,13 +295,13 @@ func todoReview(p pair) []Widening {
 	return p.widened("todo_review", "review", "auto")
 }
 
-// languageServers compares the programs that the project's languages start. One that is gone widens as well: the
-// operator's or kaged's own takes its place, which may run other code of the project.
+// languageServers compares the programs that the project's languages start. A removed one widens too: the operator's or
+// kaged's own server takes its place, and may run other code of the project.
 func languageServers(from, to Version) []Widening {
 	said := func(v Version) map[string]string {
 		texts := map[string]string{}
 		for _, s := range v.LanguageServers {
-			text, _ := json.Marshal(s.Command) // strings have a JSON form
+			text, _ := json.Marshal(s.Command) // strings can be encoded as JSON
 			texts[s.Lang] = string(text)
 			if len(s.Extensions) > 0 {
 				texts[s.Lang] += " for " + strings.Join(s.Extensions, ", ")
@@ -312,7 +312,7 @@ func languageServers(from, to Version) []Widening {
 	return differences("lsp.servers.", said(from), said(to), true)
 }
 
-// dormant compares the values of keys that are not in force: an approval of now will count once they are.
+// dormant compares the values of keys without effect, because the present approval applies when they have one.
 func dormant(from, to Version) []Widening {
 	places := map[Place]bool{}
 	for at := range from.Dormant {
@@ -334,7 +334,7 @@ func dormant(from, to Version) []Widening {
 	return list
 }
 
-// DormantIn returns the values of keys that are not in force and will widen once they are.
+// DormantIn returns the values of keys that have no effect yet and will widen when they do.
 func DormantIn(p *dsl.Project) map[Place]string {
 	values := map[Place]string{}
 	put := func(agent, key string, v any) {

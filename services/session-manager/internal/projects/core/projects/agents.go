@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/compile"
 )
 
-// Agents are the agents of a project with the tools of each.
+// Agents are the agents of a project with their tools.
 type Agents struct {
 	// List has parents before children.
 	List []compile.Explained
@@ -17,9 +17,9 @@ type Agents struct {
 	Bindings map[string]string
 }
 
-// Agents explains the agents of a project's approved version under the operator's rules as of now. It fails with
-// not_found, with project_not_ready before the first approval, with local_config_invalid, and with unavailable while
-// the workspace is away.
+// Agents returns the agents of a project's approved version under the operator's present rules. It fails with
+// not_found, with project_not_ready before the first approval, with local_config_invalid, and with unavailable if the
+// workspace cannot be reached.
 func (s *Service) Agents(ctx context.Context, owner, id string) (Agents, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {

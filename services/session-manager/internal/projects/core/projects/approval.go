@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// Origins of an approval.
+// The origins of an approval.
 const (
 	ByOperator  = "operator"
 	ByFirstLoad = "first_load"
@@ -30,9 +30,9 @@ type Approved struct {
 	By   string
 }
 
-// Approval holds a project's files against the approved version.
+// Approval is the comparison of a project's files with the approved version.
 type Approval struct {
-	// Required says whether an operator has to approve the files.
+	// Required is true if an operator has to approve the files.
 	Required bool
 	// ApprovedHash is "" before the first approval, PendingHash if no approval is needed.
 	ApprovedHash, PendingHash string
@@ -40,8 +40,8 @@ type Approval struct {
 	Diff                      string
 }
 
-// Approval compares the files of a project, as they are, with its approved version. It fails with not_found,
-// dsl_invalid and local_config_invalid, and changes no row.
+// Approval compares the present files of a project with its approved version. It fails with not_found, dsl_invalid and
+// local_config_invalid, and changes no row.
 func (s *Service) Approval(ctx context.Context, owner, id string) (Approval, error) {
 	_, p, x, err := s.candidate(ctx, owner, id)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *Service) candidate(ctx context.Context, owner, id string) (*localconfig
 	return cfg, p, x, err
 }
 
-// current returns a registered project with an approved version, under the operator's rules as of now. One that
-// waits for its first approval stays as it is.
+// current returns a registered project with an approved version, under the operator's present rules. A project that
+// waits for its first approval is returned unchanged.
 func (s *Service) current(ctx context.Context, cfg *localconfig.Config, p Project) (Project, error) {
 	p, err := s.upgrade(ctx, p)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Service) current(ctx context.Context, cfg *localconfig.Config, p Projec
 }
 
 // Approve makes the files with a hash the approved version of a project. It fails with validation_failed without a
-// hash, with conflict (details reason approval_changed, hash, widened, diff) if the files have another, and as
-// [Service.Reload] does. Approving the approved version again has no effect.
+// hash, with conflict (details reason approval_changed, hash, widened, diff) if the files have a different hash, and as
+// [Service.Reload] does. A repeated approval has no effect.
 func (s *Service) Approve(ctx context.Context, owner, id, hash string) (Approved, error) {
 	if hash == "" {
 		return Approved{}, check.Field("hash", "hash must be that of the files that were shown.")
@@ -116,10 +116,10 @@ func (s *Service) Approve(ctx context.Context, owner, id, hash string) (Approved
 	return Approved{}, ErrOvertaken
 }
 
-// saveTries is how often a change of a project is prepared that finds that it was approved otherwise meanwhile.
+// saveTries is the maximum number of times a change is prepared again because another version was approved meanwhile.
 const saveTries = 5
 
-// ErrOvertaken is another approval that was stored while a change was prepared.
+// ErrOvertaken is the error if another approval was stored while a change was prepared.
 var ErrOvertaken = fault.New(fault.Conflict, "Another version of the project was approved meanwhile; try again.")
 
 // approve stores the files of x as the approved version of p.
@@ -135,7 +135,7 @@ func (s *Service) approve(
 	return s.save(ctx, cfg, p, was, x, map[string]any{"hash": x.hash, "by": by, "widened": widenings(x.all())})
 }
 
-// storeTexts keeps prompts by their hashes.
+// storeTexts stores prompts by their hashes.
 func (s *Service) storeTexts(ctx context.Context, texts map[string]string) error {
 	if len(texts) == 0 {
 		return nil
@@ -147,8 +147,8 @@ func (s *Service) storeTexts(ctx context.Context, texts map[string]string) error
 	return s.Contents.PutPrompts(ctx, byHash, now())
 }
 
-// take makes a compilation the current version of a project, if that needs no approval. It fails with conflict
-// (details reason approval_required) if it does, and with [ErrOvertaken].
+// take makes a compilation the present version of a project, if that needs no approval. It fails with conflict (details
+// reason approval_required) if it does, and with [ErrOvertaken].
 func (s *Service) take(ctx context.Context, cfg *localconfig.Config, p Project, c compilation) (Project, bool, error) {
 	p, err := s.current(ctx, cfg, p)
 	if err != nil {
@@ -182,9 +182,9 @@ func (s *Service) take(ctx context.Context, cfg *localconfig.Config, p Project, 
 	return s.save(ctx, cfg, p, was, x, nil)
 }
 
-// fromCage reports whether an agent in a cage, of the approved version of any project, can have written a project
-// file of x. A file that the approved version was compiled from itself, as that of a nested project, is approved
-// already.
+// fromCage reports whether an agent in a cage, of the approved version of any project, can have written a project file
+// of x. A file from which that approved version itself was compiled, such as that of a nested project, is already
+// approved.
 func (s *Service) fromCage(ctx context.Context, workspace string, x candidate) (bool, error) {
 	others, err := s.Approvals.Approved(ctx, workspace)
 	if err != nil {
@@ -206,14 +206,14 @@ func (s *Service) fromCage(ctx context.Context, workspace string, x candidate) (
 	return false, nil
 }
 
-// compiledFrom reports whether a file with a content is among the sources of v.
+// compiledFrom reports whether a file with a content is a source of v.
 func (v ApprovedVersion) compiledFrom(file string, content []byte) bool {
 	return slices.ContainsFunc(v.Sources, func(src dsl.File) bool {
 		return src.Present && path.Join(v.Root, src.Path) == file && bytes.Equal(src.Content, content)
 	})
 }
 
-// await registers a project that waits for its first approval, and returns the conflict that says so.
+// await registers a project that waits for its first approval, and returns that conflict.
 func (s *Service) await(ctx context.Context, p Project, x candidate) error {
 	p.Path, p.Description, p.DSLVersion = x.root, x.Description, x.Version
 	p.Diagnostics, p.Warnings = x.Diagnostics, warnings(x.Diagnostics)
@@ -229,8 +229,8 @@ func (s *Service) await(ctx context.Context, p Project, x candidate) error {
 	return x.conflict(approvalRequired, p.ID)
 }
 
-// refuse records that files widen the approved version, and returns the conflict. A project that did not compile
-// before takes its state from its approved version.
+// refuse records that files widen the approved version, and returns the conflict. If the project did not compile
+// before, its state is that of its approved version.
 func (s *Service) refuse(ctx context.Context, cfg *localconfig.Config, p Project, x candidate) error {
 	if p.State == Invalid {
 		p.State, p.RulesHash = Ready, ""

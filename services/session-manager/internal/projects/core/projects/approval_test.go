@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// The project of the agents of music, with a writer that may write ./src.
+// The project with the agents of music, and a writer that may write ./src.
 const (
 	wideOpen = "fs:\n          - {mode: rw, path: \"project:/\"}"
 	narrow   = "fs:\n          - {mode: rw, path: \"project:/src\"}"
@@ -33,9 +33,9 @@ func widen(f *fixture, dir string) {
 	write(f.t, filepath.Join(dir, yamlPath), strings.ReplaceAll(music, narrow, wideOpen))
 }
 
-// A file that widens the approved version is refused by load and reload with its widenings, the diff and the hash
-// to approve; the project stays ready on the approved version, and sessions begin on it. With the approval the file
-// counts.
+// load and reload refuse a file that widens the approved version, with its widenings, the diff and the hash to approve.
+// The project stays ready on the approved version, and sessions can start with it. After the approval the file takes
+// effect.
 func TestWideningNeedsApproval(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -90,7 +90,7 @@ func TestWideningNeedsApproval(t *testing.T) {
 	}
 }
 
-// A change that narrows, or has no effect, counts at the reload; taking it back widens and needs approval again.
+// A change that narrows, or has no effect, takes effect at the reload. Reverting it widens and needs approval again.
 func TestNarrowingNeedsNoApproval(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -106,7 +106,7 @@ func TestNarrowingNeedsNoApproval(t *testing.T) {
 	refused(t, err, fault.Conflict)
 }
 
-// A file that breaks and then widens leaves the project ready on the approved version.
+// After an invalid file, a file that widens leaves the project ready on the approved version.
 func TestWideningAfterAnInvalidFile(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -122,7 +122,7 @@ func TestWideningAfterAnInvalidFile(t *testing.T) {
 	}
 }
 
-// Only the shown version can be approved: a file that changes after that is refused with its own diff.
+// Only the shown version can be approved: a file that changed after that is refused with its own diff.
 func TestApprovalOfAnotherFile(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -149,8 +149,8 @@ func TestApprovalOfAnotherFile(t *testing.T) {
 	}
 }
 
-// Of approvals of two versions that race, each answers for its own files: the one with outdated files is refused,
-// and the version approved in the end is one of them as a whole.
+// Of simultaneous approvals of two versions, each applies to its own files: the one with outdated files is refused, and
+// the finally approved version is completely one of them.
 func TestApprovalsRace(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -182,7 +182,7 @@ func TestApprovalsRace(t *testing.T) {
 	}
 }
 
-// The operator who wants to be asked approves a project before any of it runs.
+// If the operator has configured it, a project needs approval before its first run.
 func TestFirstLoadAsks(t *testing.T) {
 	f := newFixture(t)
 	f.configure(bound + "[projects]\nfirst_load = \"ask\"\n")
@@ -214,9 +214,9 @@ func TestFirstLoadAsks(t *testing.T) {
 	f.pin()
 }
 
-// A project file that a caged agent can have written waits for an operator's approval at its first load: one that
-// lies within a writable folder of a registered project's agents. Files that were approved with that project need
-// no second approval.
+// A project file that a caged agent can have written, because it is in a writable folder of a registered project's
+// agents, needs an operator's approval at its first load. Files that were approved with that project need no second
+// approval.
 func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 	const inner = "version: 1\nproject: inner\nprimary: {model: fast, system_prompt: ./p.md, cage: disabled}\n"
 	const outer = "version: 1\nproject: outer\nprimary:\n  model: fast\n  system_prompt: ./p.md\n  cage: {fs: [{mode: " +
@@ -278,12 +278,12 @@ func TestFirstLoadOfWhatAgentsWrote(t *testing.T) {
 	}
 }
 
-// writers makes the root agent one that can write every file of the project.
+// writers changes the root agent so that it can write every file of the project.
 var writers = strings.ReplaceAll(music, "  cage: disabled\n  sub",
 	"  cage: disabled\n  tools: {file.write: {enabled: true}}\n  sub")
 
-// A prompt that agents can write counts as it was accepted, though its file changes: runs go on with the accepted
-// text and say so until the change is approved. Its reload is no conflict.
+// For a prompt that agents can write, runs use the accepted text and report this, until a change of the file is
+// approved. Its reload is no conflict.
 func TestPromptThatAgentsCanWriteIsHeld(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, writers, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")
@@ -319,8 +319,8 @@ func TestPromptThatAgentsCanWriteIsHeld(t *testing.T) {
 	}
 }
 
-// A prompt that agents can write and that was not there at the first load counts once the operator reloads, not
-// because it appeared.
+// A prompt that agents can write and that was missing at the first load takes effect when the operator reloads, not
+// when the file appears.
 func TestPromptThatAppears(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, writers, "prompts/primary.md", "You play.")
@@ -335,8 +335,8 @@ func TestPromptThatAppears(t *testing.T) {
 	f.prepare(f.pin())
 }
 
-// A version that names a missing prompt grants no rights and needs no approval; the text that an agent puts there
-// does.
+// A version that names a missing prompt grants no rights and needs no approval; the text that an agent writes there
+// needs it.
 func TestPromptThatALaterVersionNames(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, writers, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")
@@ -363,8 +363,8 @@ func TestPromptThatALaterVersionNames(t *testing.T) {
 	}
 }
 
-// A project from before approvals were kept is approved as it is at its next use, with its prompts, and recorded as
-// upgraded; from then on widenings need approval.
+// A project from a version of kaged without approvals is approved unchanged at its next use, with its prompts, and
+// recorded as upgraded. After that widenings need approval.
 func TestUpgrade(t *testing.T) {
 	for name, use := range map[string]func(*fixture, string, projects.Pin){
 		"a message": func(f *fixture, _ string, pin projects.Pin) { f.prepare(pin) },
@@ -401,7 +401,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// The rules of the operator count at once and are no change of the project's files.
+// The operator's rules take effect at once and are no change of the project's files.
 func TestOperatorRulesNeedNoApproval(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -412,7 +412,8 @@ func TestOperatorRulesNeedNoApproval(t *testing.T) {
 	}
 }
 
-// A diff of a file that was padded to hide a change is cut, within its bound, and the change is named all the same.
+// The diff of a file that was padded to hide a change is cut to the limit, and the list of widenings has the change
+// nevertheless.
 func TestDiffIsBounded(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -429,7 +430,7 @@ func TestDiffIsBounded(t *testing.T) {
 	}
 }
 
-// A project without its file is still approved as it was.
+// A project without its file keeps its approval.
 func TestApprovalWithoutAFile(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()

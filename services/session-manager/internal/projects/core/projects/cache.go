@@ -2,12 +2,11 @@ package projects
 
 import "sync"
 
-// cache remembers the values that were put last, up to a number of them; which one makes room is of no importance.
-// It is safe for concurrent use.
+// cache stores the most recently added values, up to a maximum number. It is safe for concurrent use.
 type cache[K comparable, V any] struct {
 	mu     sync.Mutex // guards the fields below
 	values map[K]V
-	order  []K // a ring of the keys in the order they came
+	order  []K // a ring of the keys in the order of their addition
 	next   int
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A cache keeps the values that were put last and forgets the others.
+// A cache keeps the most recently added values and drops the others.
 func TestCache(t *testing.T) {
 	c := newCache[int, string](3)
 	for i := range 5 {
@@ -23,7 +23,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// Many users of a cache get along.
+// Simultaneous use of a cache is safe.
 func TestCacheAtOnce(t *testing.T) {
 	c := newCache[int, int](8)
 	var wg sync.WaitGroup
@@ -41,7 +41,7 @@ func TestCacheAtOnce(t *testing.T) {
 	}
 }
 
-// The prompts' texts together stay within their bound, and the last one put is there.
+// The prompts' texts together stay within their limit, and the last one added is in the cache.
 func TestPromptCache(t *testing.T) {
 	const limit = 32 << 20
 	c := newPromptCache(limit)

@@ -10,27 +10,28 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// candidate is the difference of a compilation to the approved version of a project.
+// candidate is the difference between a compilation and the approved version of a project.
 type candidate struct {
 	compilation
 	version approval.Version
-	// hash is of the files as they are.
+	// hash is the hash of the present files.
 	hash string
-	// widened needs approval before the files count; held are prompts with an accepted text that stays until then.
+	// widened are the grants that need approval before the files take effect. held are prompts that keep their accepted
+	// text until then.
 	widened, held []approval.Widening
-	// keeps and takes are the hashes of the accepted prompts by path: as they are without an approval of these
-	// files, and with one.
+	// keeps and takes are the hashes of the accepted prompts by path: without an approval of these files, and with one.
 	keeps, takes map[string]string
-	// neutral is the hash of the files with the prompts that are kept.
+	// neutral is the hash of the files with the accepted prompts.
 	neutral string
-	// was are the hashes of the accepted prompts, writable says which prompts agents can write in either version.
+	// was has the hashes of the accepted prompts. writable has the prompts that agents can write in one of the two
+	// versions.
 	was      map[string]string
 	writable map[string]bool
 	// from are the texts of the approved version.
 	from []approval.Text
 }
 
-// compare compares c with the approved version of p, after an update of its snapshot if it compiles.
+// compare compares c with the approved version of p, or with an empty version if p has none.
 func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Project, c compilation) (candidate, error) {
 	x := candidate{compilation: c, keeps: maps.Clone(p.AcceptedPrompts), takes: maps.Clone(p.AcceptedPrompts)}
 	x.was, x.writable = p.AcceptedPrompts, map[string]bool{}
@@ -76,7 +77,7 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 		now, accepted := c.hashes[ref.Name], p.AcceptedPrompts[ref.Name]
 		writable := optional(ref.Name) || x.version.Writable(ref.Name) || before.Writable(ref.Name)
 		if p.CompiledHash == "" {
-			accepted = acceptedAbsent // the first version is approved as a whole
+			accepted = acceptedAbsent // the first version is approved completely
 		}
 		if optional(ref.Name) {
 			x.takeInstructions(ref, now, p.AcceptedPrompts[ref.Name], p.CompiledHash == "")
@@ -93,12 +94,11 @@ func (s *Service) compare(ctx context.Context, cfg *localconfig.Config, p Projec
 	return x, err
 }
 
-// acceptedAbsent stands for the hash of a prompt that was not there when its version was approved: its first text
-// is accepted by the next load, unlike that of a file which only a later, unapproved version named.
+// acceptedAbsent is stored as the hash of a prompt that was missing when its version was approved. The next load
+// accepts its first text; the text of a file that only a later, unapproved version names is not accepted.
 const acceptedAbsent = "absent"
 
-// takePrompt decides about one prompt: now is the hash of the file, "" if missing, and accepted that of the
-// accepted text.
+// takePrompt handles one prompt: now is the hash of the file, "" if missing, and accepted that of the accepted text.
 func (x *candidate) takePrompt(ref Reference, now, accepted string, writable, asks bool) {
 	if now == "" {
 		if accepted == "" || accepted == acceptedAbsent {
@@ -126,8 +126,8 @@ func (x *candidate) takePrompt(ref Reference, now, accepted string, writable, as
 	}
 }
 
-// takeInstructions decides about the project's instructions: no text of them counts before it is accepted, and they
-// never refuse the files. That they are missing is accepted like a text.
+// takeInstructions handles the project's instructions: a text of them takes effect only after it is accepted, and they
+// never make the files need approval. That they are missing is accepted like a text.
 func (x *candidate) takeInstructions(ref Reference, now, accepted string, first bool) {
 	if now == "" {
 		now = acceptedAbsent
@@ -137,7 +137,7 @@ func (x *candidate) takeInstructions(ref Reference, now, accepted string, first 
 	}
 	x.takes[ref.Name] = now
 	if first {
-		accepted = now // the first version is approved as a whole
+		accepted = now // the first version is approved completely
 	}
 	x.keeps[ref.Name] = accepted
 	if accepted == now {
@@ -160,10 +160,10 @@ func instructionsAre(sha string) string {
 	return dsl.InstructionsPath + " sha256:" + sha
 }
 
-// defaultSteps is a run's default number of steps, as in the harness.
+// defaultSteps is a run's default number of steps, equal to the harness's.
 const defaultSteps = 20
 
-// providers returns the providers that an alias leads to.
+// providers returns the providers of an alias.
 func providers(cfg *localconfig.Config, alias string) []string {
 	route, err := cfg.Route(alias)
 	if err != nil {
@@ -176,7 +176,7 @@ func providers(cfg *localconfig.Config, alias string) []string {
 	return list
 }
 
-// dormantIn returns the values of keys that are not in force; it is empty for files that do not compile.
+// dormantIn returns the values of keys without effect; it returns none for files that do not compile.
 func dormantIn(sources []dsl.File) map[approval.Place]string {
 	files := make([]dsl.File, len(sources))
 	for i, src := range sources {
@@ -212,7 +212,8 @@ func (s *Service) approvedTexts(ctx context.Context, p Project) ([]approval.Text
 	return list, err
 }
 
-// diff shows the files against the approved ones: the project files, and the prompts that need approval.
+// diff returns the diff between the approved files and the present ones: the project files, and the prompts that need
+// approval.
 func (x *candidate) diff() string {
 	var to []approval.Text
 	shown := map[string]bool{}
@@ -229,7 +230,7 @@ func (x *candidate) diff() string {
 		}
 	}
 	if x.writable[dsl.InstructionsPath] && x.takes[dsl.InstructionsPath] == acceptedAbsent {
-		shown[dsl.InstructionsPath] = true // they are gone
+		shown[dsl.InstructionsPath] = true // they are removed
 	}
 	var from []approval.Text
 	for _, t := range x.from {
@@ -240,7 +241,7 @@ func (x *candidate) diff() string {
 	return approval.Diff(from, to)
 }
 
-// all are the widenings that an approval of the files would allow.
+// all returns the widenings that an approval of the files would allow.
 func (x *candidate) all() []approval.Widening {
 	return append(x.widened[:len(x.widened):len(x.widened)], x.held...)
 }

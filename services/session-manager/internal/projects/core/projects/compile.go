@@ -14,37 +14,37 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// maxRounds bounds one compilation. References nest 16 deep and each level may ask for an overlay and for prompts.
+// maxRounds is the maximum number of rounds of one compilation. References nest up to 16 deep, and each level may need
+// an overlay and prompts.
 const maxRounds = 64
 
-// readBatch is how many files are read at once: as many of the largest size as one message holds.
+// readBatch is the number of files that are read at once: so many of the maximum size fit into one message.
 const readBatch = 8
 
-// compilation is a compiled project and the files that made it.
+// compilation is a compiled project and its files.
 type compilation struct {
-	// root is the project's folder with every link resolved, "" if no file could be read.
+	// root is the project's folder with all links resolved, "" if no file could be read.
 	root    string
 	sources []dsl.File
-	// hashes and texts are those of the prompts that are there, by path.
+	// hashes and texts are those of the existing prompts, by path.
 	hashes, texts map[string]string
-	// given stands in place of the project file, or is nil; was is the SHA-256 in hex of the file, "" if it is
-	// missing.
+	// given is a text in place of the project file, or nil. was is the SHA-256 in hex of the file, "" if it is missing.
 	given *string
 	was   string
 	CompileOutput
 }
 
-// compileWith compiles a project as if its project file had another text. It fails as compileFolder does, but not
-// without a project file.
+// compileWith compiles a project as if its project file had a different text. It fails as compileFolder does, but not
+// if the project file is missing.
 func (s *Service) compileWith(
 	ctx context.Context, p Project, rules []catalogue.Switch, text string,
 ) (compilation, error) {
 	return s.compileOn(ctx, compilation{given: &text}, p.Workspace, p.Path, rules)
 }
 
-// compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it
-// holds no project file, and with dsl_invalid (details.errors) if that does not compile; then the compilation holds
-// the known parts.
+// compileFolder reads and compiles the project in folder. It fails with not_found (details.path is folder) if it has no
+// project file, and with dsl_invalid (details.errors) if the project does not compile; the compilation then has the
+// known parts.
 func (s *Service) compileFolder(
 	ctx context.Context, workspace, folder string, rules []catalogue.Switch,
 ) (compilation, error) {
@@ -68,7 +68,7 @@ func (s *Service) compileOn(
 			return c, err
 		}
 		c.CompileOutput = out
-		// Files that are wanted besides errors may hold more errors, and the operator is told all of them.
+		// If files are missing besides the errors, they may contain further errors, and the operator should get all errors.
 		if wanted = c.unread(out.Wanted); len(wanted) > 0 {
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *Service) compileOn(
 	return c.refuse(fmt.Sprintf("The project's files refer to each other more than %d deep.", maxRounds))
 }
 
-// refuse returns c with an error about the whole project, and the failure of it.
+// refuse returns c with an error about the whole project, and that error.
 func (c compilation) refuse(reason string) (compilation, error) {
 	c.Diagnostics = []Diagnostic{{Kind: "project_too_large", Message: reason, File: dsl.ProjectFile}}
 	return c, dslInvalid(c.Diagnostics)
@@ -98,7 +98,7 @@ func failed(diagnostics []Diagnostic) bool {
 	return false
 }
 
-// unread returns those of paths that were not given to the compiler yet.
+// unread returns those of paths that the compiler has not got yet.
 func (c *compilation) unread(paths []string) []string {
 	have := make(map[string]bool, len(c.sources))
 	for _, s := range c.sources {
@@ -114,7 +114,7 @@ func (c *compilation) unread(paths []string) []string {
 	return rest
 }
 
-// readSources adds files to c's sources. The project file itself must be there.
+// readSources adds files to c's sources. The project file itself must exist.
 func (s *Service) readSources(ctx context.Context, c *compilation, workspace, folder string, paths []string) error {
 	read, err := s.readFiles(ctx, workspace, folder, paths, nil)
 	if errors.Is(err, fault.NotFound) {
@@ -144,7 +144,7 @@ func (s *Service) readSources(ctx context.Context, c *compilation, workspace, fo
 	return s.Bounds.check(c.texts)
 }
 
-// isProjectFile tells the files a compiler reads from prompts, of which only presence counts.
+// isProjectFile distinguishes the files that the compiler reads from prompts, of which it only needs the existence.
 func isProjectFile(p string) bool {
 	return p == dsl.LaunchFile || p == dsl.ProjectFile || p == dsl.OverlayFile ||
 		strings.HasSuffix(p, "/"+dsl.ProjectFile) || strings.HasSuffix(p, "/"+dsl.OverlayFile)
@@ -154,7 +154,7 @@ func noProject(folder string) *fault.Error {
 	return fault.New(fault.NotFound, ".kaged/project.yaml not found at the given path.").With("path", folder)
 }
 
-// readFiles reads any number of files, a batch at a time.
+// readFiles reads any number of files in batches.
 func (s *Service) readFiles(
 	ctx context.Context, workspace, root string, paths []string, known map[string]string,
 ) (Folder, error) {
@@ -184,7 +184,7 @@ func (x *candidate) promptReferences() []Reference {
 	return refs
 }
 
-// rulesHash identifies the inputs of a snapshot besides the project's files.
+// rulesHash identifies the inputs of a snapshot other than the project's files.
 func (s *Service) rulesHash(rules []catalogue.Switch) string {
 	// Strings and booleans can always be marshalled.
 	text, _ := json.Marshal(struct {

@@ -1,13 +1,13 @@
-// Package projects is an operator's registry of projects: loading and reloading their files, knowing whether work
-// can start, and gathering a run's inputs.
+// Package projects is an operator's registry of projects: it loads and reloads their files, determines whether work can
+// start, and collects the inputs of runs.
 //
-// A project's files stay where they are. [Service.Load] reads them through a [Workspace], compiles them
-// (pkg/compile) with the tools of that workspace, and registers the result. From then on the registry works from
-// its store: a changed project file counts only once the operator reloads the project, because agents can write it.
-// Settings of the operator alone count at once: the bindings of aliases, the prompts' text and the rules for tools.
-// So whether a project is ready or pending is found out anew at each reading, and a snapshot that was made under
-// other rules, or by another version of kaged, is made again from the stored sources when it is next needed.
+// A project's files stay in the project. [Service.Load] reads them through a [Workspace], compiles them (pkg/compile)
+// with the tools of that workspace, and registers the result. After that the registry uses its store: a changed project
+// file takes effect only when the operator reloads the project, because agents can write it. The operator's own
+// settings take effect at once: the bindings of aliases, the texts of prompts and the rules for tools. So whether a
+// project is ready or pending is determined at each read. A snapshot made under other rules, or by another version of
+// kaged, is made again from the stored sources at its next use.
 //
-// A session pins the snapshot it was created with ([Service.Current]); at each message [Service.Prepare] adds the
-// prompts and routes of that moment.
+// A session keeps the snapshot with which it was created ([Service.Current]); at each message [Service.Prepare] adds
+// the present prompts and routes.
 package projects
