@@ -13,19 +13,19 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// DSL is a project file as it is on disk.
+// DSL is a project file in its state on disk.
 type DSL struct {
 	// Text is "" if the file is missing.
 	Text string
-	// SHA256 is of the file in hex, "" if it is missing.
+	// SHA256 is the hash of the file in hex, "" if it is missing.
 	SHA256 string
-	// Valid says whether it compiles with the project's other files.
+	// Valid is true if it compiles with the project's other files.
 	Valid bool
-	// At is when it was compiled, in milliseconds.
+	// At is the time of the compilation, in milliseconds.
 	At int64
 }
 
-// DSL returns the project file as it is. It fails with not_found for a project that is not registered.
+// DSL returns the present project file. It fails with not_found for a project that is not registered.
 func (s *Service) DSL(ctx context.Context, owner, id string) (DSL, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) DSL(ctx context.Context, owner, id string) (DSL, error) {
 	return out, nil
 }
 
-// Verdict says whether a project file compiles, with its errors and warnings.
+// Verdict is the result of compiling a project file: whether it compiles, with its errors and warnings.
 type Verdict struct {
 	Valid       bool
 	Diagnostics []Diagnostic
@@ -69,13 +69,13 @@ func (v Verdict) Errors() (list []Diagnostic) {
 	return list
 }
 
-// Refusal says that the file does not compile, and why.
+// Refusal returns the error of a file that does not compile, with the reasons.
 func (v Verdict) Refusal() *fault.Error { return dslInvalid(v.Diagnostics) }
 
-// Warnings returns the warnings, as sentences.
+// Warnings returns the warnings as sentences.
 func (v Verdict) Warnings() []string { return warnings(v.Diagnostics) }
 
-// CrossReferences returns those errors, as sentences, that are about names that do not fit each other.
+// CrossReferences returns, as sentences, the errors about names that do not match each other.
 func (v Verdict) CrossReferences() []string {
 	list := []string{}
 	for _, d := range v.Diagnostics {
@@ -86,7 +86,7 @@ func (v Verdict) CrossReferences() []string {
 	return list
 }
 
-// textOf checks the text of a project file as a client sends it.
+// textOf checks the text of a project file in a client's request.
 func textOf(text *string) (string, error) {
 	switch {
 	case text == nil:
@@ -99,8 +99,8 @@ func textOf(text *string) (string, error) {
 	return *text, nil
 }
 
-// Validate checks the text of a project file by itself, under the operator's rules for tools: the files it names are
-// taken to be there, and projects it refers to are not read. It fails with validation_failed and payload_too_large.
+// Validate checks the text of a project file by itself, under the operator's rules for tools: the files that it names
+// count as present, and projects that it refers to are not read. It fails with validation_failed and payload_too_large.
 func (s *Service) Validate(ctx context.Context, owner string, given *string) (Verdict, error) {
 	text, err := textOf(given)
 	if err != nil {
@@ -129,15 +129,15 @@ func (s *Service) Validate(ctx context.Context, owner string, given *string) (Ve
 // Synthesis is a project as one document, or its errors.
 type Synthesis struct {
 	Verdict
-	// YAML is "" where the project does not compile.
+	// YAML is "" if the project does not compile.
 	YAML                      string
 	HasOverlay, HasReferences bool
-	// Tools are the root agent's, nil where the project does not compile.
+	// Tools are the root agent's tools, nil if the project does not compile.
 	Tools []string
 }
 
-// Synthesize returns a project, as its files are, as one document. It fails with not_found for a project that is not
-// registered or has no project file, and with local_config_invalid.
+// Synthesize returns a project as one document, from its present files. It fails with not_found for a project that is
+// not registered or has no project file, and with local_config_invalid.
 func (s *Service) Synthesize(ctx context.Context, owner, id string) (Synthesis, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -164,20 +164,21 @@ func (s *Service) Synthesize(ctx context.Context, owner, id string) (Synthesis, 
 	}, nil
 }
 
-// Written is the outcome of writing a project file.
+// Written is the result of writing a project file.
 type Written struct {
 	Verdict
-	// SHA256 is of the file in hex, and State is the project's, where the text was saved.
+	// SHA256 is the hash of the file in hex, State the project's state, if the text was saved.
 	SHA256 string
 	State  State
-	// Waits says that the project goes on with its approved version until other files are approved.
+	// Waits is true if the project stays on its approved version until other files are approved.
 	Waits bool
 }
 
-// PutDSL replaces the project file, if the text compiles, and approves it: the operator wrote it. Other files
-// that wait for approval go on waiting. match is the SHA-256 in hex of the file to be replaced, "" for any. It fails
-// with not_found, validation_failed, payload_too_large, local_config_invalid, with conflict if the text names another
-// project, or for match (details reason version_mismatch, sha256), and with file_busy while an agent writes the file.
+// PutDSL replaces the project file, if the text compiles, and approves it, because the operator wrote it. Other files
+// that wait for approval still wait. match is the SHA-256 in hex of the file to replace, "" for any. It fails with
+// not_found, validation_failed, payload_too_large, local_config_invalid, with conflict if the text has the id of
+// another project, or if match differs (details reason version_mismatch, sha256), and with file_busy while an agent
+// writes the file.
 func (s *Service) PutDSL(ctx context.Context, owner, id string, given *string, match string) (Written, error) {
 	text, err := textOf(given)
 	if err != nil {
@@ -230,8 +231,8 @@ func (s *Service) putDSL(ctx context.Context, cfg *localconfig.Config, owner, id
 	return w, err
 }
 
-// takeWritten makes files of which an operator has written the project file the current version. The others count if
-// they are approved already, or need no approval; prompts keep their accepted texts.
+// takeWritten makes files with a project file that an operator has written the present version. The other files take
+// effect if they are already approved, or need no approval; prompts keep their accepted texts.
 func (s *Service) takeWritten(ctx context.Context, cfg *localconfig.Config, p Project, c compilation) (Project, error) {
 	p, err := s.current(ctx, cfg, p)
 	if err != nil {
@@ -250,7 +251,7 @@ func (s *Service) takeWritten(ctx context.Context, cfg *localconfig.Config, p Pr
 	return saved, err
 }
 
-// onlyWritten reports whether every project file besides the one at the top is as it was approved.
+// onlyWritten reports whether every project file except the top one is unchanged since its approval.
 func (x *candidate) onlyWritten(approved []dsl.File) bool {
 	as := make(map[string]string, len(approved))
 	for _, src := range approved {
@@ -269,7 +270,7 @@ func (x *candidate) onlyWritten(approved []dsl.File) bool {
 	return true
 }
 
-// otherVersion refuses to replace a file that is another than the caller says; now is its SHA-256, "" for a missing
+// otherVersion is the error for a file that is not the version in the request; now is its SHA-256, "" for a missing
 // file.
 func otherVersion(path, now string) *fault.Error {
 	return fault.New(fault.Conflict, "%s is another version than the one to be replaced; read it again.", path).

@@ -13,7 +13,7 @@ import (
 
 func text(s string) *string { return &s }
 
-// The project file is shown as it is: also one that does not compile, or that is gone (A-DSL-GET-01 to A-DSL-GET-04).
+// The present project file is returned, even if it does not compile or is missing (A-DSL-GET-01 to A-DSL-GET-04).
 func TestDSLIsShownAsItIs(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -36,8 +36,8 @@ func TestDSLIsShownAsItIs(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// A text that compiles is written as it is, comments included, and approved even where it widens; one that does not
-// leaves the file (A-DSL-PUT-01 to A-DSL-PUT-05).
+// A text that compiles is written unchanged, with comments, and approved even if it widens; a text that does not
+// compile leaves the file unchanged (A-DSL-PUT-01 to A-DSL-PUT-05).
 func TestPutDSL(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -79,7 +79,7 @@ func TestPutDSL(t *testing.T) {
 	refused(t, err, fault.PayloadTooLarge)
 }
 
-// A project file that was broken on disk is mended by writing it, and one that is missing is made.
+// A write repairs a project file that was invalid on disk, and creates a missing one.
 func TestPutDSLMends(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -101,8 +101,8 @@ func TestPutDSLMends(t *testing.T) {
 	}
 }
 
-// Writing the project file approves no text of another writer: an overlay, and a prompt that agents can write,
-// go on waiting.
+// A write of the project file approves no text of another writer: an overlay, and a prompt that agents can write, still
+// wait.
 func TestPutDSLApprovesItsOwnTextAlone(t *testing.T) {
 	f := newFixture(t)
 	writes := strings.Replace(music, "cage: disabled", "tools: {shell.bash: {enabled: true}}\n  cage: disabled", 1)
@@ -131,7 +131,7 @@ func TestPutDSLApprovesItsOwnTextAlone(t *testing.T) {
 	}
 }
 
-// A file that changes while it is replaced is compiled again: the approved text is the written one.
+// A file that changes during its replacement is compiled again: the approved text is the written one.
 func TestPutDSLWhileTheFileChanges(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -150,7 +150,7 @@ func TestPutDSLWhileTheFileChanges(t *testing.T) {
 	}
 }
 
-// A text is checked by itself: no project is registered, and the files it names count as present (A-DSLV-01 to
+// A text is checked by itself: no project is registered, and the files that it names count as present (A-DSLV-01 to
 // A-DSLV-03).
 func TestValidate(t *testing.T) {
 	f := newFixture(t)
@@ -172,8 +172,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The synthesized document shows the resolved project; files that do not compile are told with their places
-// (A-SYN-01, A-SYN-12 to A-SYN-14).
+// The document has the resolved project; errors of files that do not compile have their positions (A-SYN-01, A-SYN-12
+// to A-SYN-14).
 func TestSynthesize(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -200,7 +200,8 @@ func TestSynthesize(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// A label is trimmed, at most 80 characters, and gone with null or "" (A-PROJ-PUT-01 to A-PROJ-PUT-06).
+// Spaces around a label are removed, it has at most 80 characters, and null or "" removes it (A-PROJ-PUT-01 to
+// A-PROJ-PUT-06).
 func TestLabel(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -225,7 +226,7 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// Every text of a prompt is a version, by any writer; versions are compared and restored (A-PROMPT-LIST-01 to
+// Every text of a prompt is a version, whoever wrote it. Versions can be compared and restored (A-PROMPT-LIST-01 to
 // A-PROMPT-PUT-02).
 func TestPromptVersions(t *testing.T) {
 	f := newFixture(t)

@@ -10,11 +10,11 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// evaluators is how many projects of a page are evaluated side by side.
+// evaluators is the number of projects of a page that are evaluated in parallel.
 const evaluators = 8
 
-// evaluate finds out p's state from the bindings of its aliases and the prompts that are missing. Without a
-// readable configuration, no alias is bound. An invalid project is not evaluated: it stays so until it is reloaded.
+// evaluate determines p's state from the bindings of its aliases and the missing prompts. Without a readable
+// configuration, no alias is bound. An invalid project is not evaluated; it stays invalid until it is reloaded.
 func (p *Project) evaluate(cfg *localconfig.Config, missing []Reference) {
 	p.Unresolved = Unresolved{Aliases: unbound(cfg, p.Aliases), Prompts: missing}
 	p.State = Ready
@@ -36,7 +36,8 @@ func unbound(cfg *localconfig.Config, aliases []Reference) []Reference {
 	return list
 }
 
-// missingPrompts returns those prompts that had no content when they were read, or have no accepted text and need one.
+// missingPrompts returns the prompts that had no content when they were read, or that need an accepted text and have
+// none.
 func (p *Project) missingPrompts() []Reference {
 	var list []Reference
 	for _, ref := range p.Prompts {
@@ -47,14 +48,14 @@ func (p *Project) missingPrompts() []Reference {
 	return list
 }
 
-// unaccepted reports whether a prompt needs an accepted text and lacks it.
+// unaccepted reports whether a prompt needs an accepted text and has none.
 func (p *Project) unaccepted(ref Reference) bool {
 	sha := p.AcceptedPrompts[ref.Name]
 	return ref.Writable && (sha == "" || sha == acceptedAbsent)
 }
 
-// reevaluate finds out p's state as of now and stores it if it is another. While the workspace cannot be asked, the
-// prompts are taken to be as they were.
+// reevaluate determines p's present state and stores a changed one. If the workspace cannot be reached, the prompts
+// count as unchanged.
 func (s *Service) reevaluate(ctx context.Context, cfg *localconfig.Config, p *Project) error {
 	if p.State == Invalid || p.CompiledHash == "" {
 		return nil
@@ -75,7 +76,7 @@ func (s *Service) reevaluate(ctx context.Context, cfg *localconfig.Config, p *Pr
 	return s.Registry.Evaluated(ctx, *p)
 }
 
-// lookForPrompts returns the prompts that are not there or cannot be used. Unchanged files are not transferred.
+// lookForPrompts returns the prompts that are missing or cannot be used. Unchanged files are not transferred.
 func (s *Service) lookForPrompts(ctx context.Context, p Project) ([]Reference, error) {
 	prompts := p.Prompts
 	if len(prompts) == 0 {
@@ -91,7 +92,7 @@ func (s *Service) lookForPrompts(ctx context.Context, p Project) ([]Reference, e
 	}
 	read, err := s.readFiles(ctx, p.Workspace, p.Path, paths, known)
 	if errors.Is(err, fault.NotFound) {
-		return prompts, nil // the folder is gone, and its prompts with it
+		return prompts, nil // the folder was removed with its prompts
 	}
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (s *Service) lookForPrompts(ctx context.Context, p Project) ([]Reference, e
 	return missing, nil
 }
 
-// reevaluateAll evaluates a page of projects, several side by side.
+// reevaluateAll evaluates a page of projects, several in parallel.
 func (s *Service) reevaluateAll(ctx context.Context, cfg *localconfig.Config, page []Project) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(page))

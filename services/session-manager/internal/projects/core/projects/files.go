@@ -22,17 +22,17 @@ type Entry struct {
 	Size, ModifiedAt int64
 }
 
-// Content is a file as people are shown it.
+// Content is a file in the form for people.
 type Content struct {
 	Path             string
 	Size, ModifiedAt int64
-	// Text is nil for a file that is no text or too large, SHA256 "" for one that is too large.
+	// Text is nil for a file that is no text or too large. SHA256 is "" for a file that is too large.
 	Text   *string
 	SHA256 string
 	Binary bool
 }
 
-// maxShown is the largest file that is shown as text.
+// maxShown is the maximum size of a file that is shown as text.
 const maxShown = 1 << 20
 
 // Files returns a page of a folder of a project in the order of names. It fails with not_found and validation_failed.
@@ -92,8 +92,8 @@ func (s *Service) File(ctx context.Context, owner, id, name string) (Content, er
 
 var errEnough = errors.New("enough is known of the file")
 
-// Download gives a file of a project to take, a piece at a time. It fails with not_found and validation_failed, and
-// as take does.
+// Download passes a file of a project to take in pieces. It fails with not_found and validation_failed, and with the
+// errors of take.
 func (s *Service) Download(
 	ctx context.Context, owner, id, name string, take func(size, modifiedAt int64, chunk []byte) error,
 ) error {
@@ -107,7 +107,7 @@ func (s *Service) Download(
 	return browsing(s.Workspace.ReadFile(ctx, p.Workspace, p.Path, name, take))
 }
 
-// browsing words a wrong path as the API does.
+// browsing converts an error about a path to one of the API.
 func browsing(err error) error {
 	f := fault.From(err)
 	switch fault.CodeOf(err) {

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A folder comes in pages of names, and a file as text if it is text; missing and outside files have the API's
-// codes.
+// A folder is listed in pages of names, and a text file is returned as text. Missing files and files outside the
+// project have the API's codes.
 func TestFiles(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -48,7 +48,7 @@ func TestFiles(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Each agent is shown with every tool of the catalogue and the reason of its state, with its cage and its binding.
+// Each agent has every tool of the catalogue with the reason of its state, and its cage and binding.
 func TestAgents(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()

@@ -31,7 +31,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/store"
 )
 
-// The bounds of projects here.
+// The limits of projects in these tests.
 const (
 	maxPrompts = 8 << 20
 	maxFiles   = 64
@@ -47,13 +47,13 @@ func hashOf(content []byte) string {
 // workspace reads real folders as tool-runner does, and has tools.
 type workspace struct {
 	mu    sync.Mutex // guards the fields below
-	bytes int        // transferred so far
+	bytes int        // the number of bytes transferred
 	err   error
-	// asked counts requests for the catalogue, once per snapshot; toolsErr is their error.
+	// asked is the number of requests for the catalogue, one per snapshot; toolsErr is their error.
 	asked    int
 	toolsErr error
 	servers  []contract.RunningLanguageServer
-	// beforeWrite is called ahead of each write, if it is set.
+	// beforeWrite is called before each write, if it is set.
 	beforeWrite func()
 }
 
@@ -90,7 +90,7 @@ func (w *workspace) listed() int {
 	return w.asked
 }
 
-// loseTools makes the catalogue be refused with err, or be there again.
+// loseTools makes requests for the catalogue fail with err, or succeed again for nil.
 func (w *workspace) loseTools(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +187,7 @@ func (w *workspace) transferred() int {
 	return w.bytes
 }
 
-// fixture is a registry with everything around it.
+// fixture is a registry with its dependencies.
 type fixture struct {
 	*projects.Service
 	t         *testing.T
@@ -211,7 +211,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// restart replaces the registry by one with empty caches, as another version of kaged.
+// restart replaces the registry by a new one with empty caches and another version of kaged.
 func (f *fixture) restart(version string) {
 	kept := store.NewProjects(f.pool)
 	f.Service = projects.New(projects.Deps{
@@ -225,7 +225,7 @@ func (f *fixture) restart(version string) {
 
 func (f *fixture) configure(toml string) { write(f.t, f.toml, toml) }
 
-// folder makes a project's folder of path and content pairs and returns its real path.
+// folder creates a project's folder from pairs of path and content and returns its real path.
 func (f *fixture) folder(files ...string) string {
 	f.t.Helper()
 	dir, err := filepath.EvalSymlinks(f.t.TempDir())
@@ -250,7 +250,7 @@ func write(t *testing.T, path, content string) {
 
 const yamlPath = ".kaged/project.yaml"
 
-// music is a project of two agents.
+// music is a project with two agents.
 const music = `version: 1
 project: music
 description: Makes music.
@@ -272,7 +272,7 @@ func (f *fixture) musicFolder() string {
 	return f.folder(yamlPath, music, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")
 }
 
-// load loads a project that must load.
+// load loads a project, which must succeed.
 func (f *fixture) load(path string) projects.Project {
 	f.t.Helper()
 	p, _, err := f.Load(f.ctx, "ada", path)

@@ -12,19 +12,19 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// History keeps the versions of prompts. Their texts are kept by [Contents].
+// History stores the versions of prompts. [Contents] stores their texts.
 type History interface {
-	// AddVersion adds a version of a prompt, of which the text is kept, unless the last one is the same text, and returns
-	// the last.
+	// AddVersion adds a version of a prompt with a stored text, unless the latest version has the same text, and returns
+	// the latest version.
 	AddVersion(ctx context.Context, owner, project, path string, v PromptVersion) (PromptVersion, error)
 	// Version returns a version with its text. It fails with not_found.
 	Version(ctx context.Context, owner, project, path string, version int) (PromptVersion, string, error)
 	// Versions returns up to limit versions, the newest first.
 	Versions(ctx context.Context, owner, project, path string, limit int) ([]PromptVersion, error)
-	// Counts returns how many versions each prompt of a project has, by path.
+	// Counts returns the number of versions of each prompt of a project, by path.
 	Counts(ctx context.Context, owner, project string) (map[string]PromptCount, error)
-	// Accept stores the accepted prompts and the approved hash of p with a version of one of them and the record of it.
-	// It fails with [ErrOvertaken] if the approved version is another than was.
+	// Accept stores the accepted prompts and the approved hash of p with a version of one of them and its record. It fails
+	// with [ErrOvertaken] if the approved version is not was.
 	Accept(ctx context.Context, p Project, was, path string, v PromptVersion, record audit.Record) (PromptVersion, error)
 }
 
@@ -33,12 +33,12 @@ type PromptVersion struct {
 	// Version counts from 1.
 	Version int
 	SHA256  string
-	// Author is the operator that wrote it through kaged, "" for a change of the file.
+	// Author is the operator who wrote it through kaged, "" for a change of the file.
 	Author    string
 	CreatedAt int64
 }
 
-// PromptCount is how many versions a prompt has, and when the last was made.
+// PromptCount is the number of versions of a prompt, with the time of the latest.
 type PromptCount struct {
 	Versions  int
 	UpdatedAt int64
@@ -56,16 +56,17 @@ type PromptText struct {
 	Path string
 	PromptVersion
 	Text string
-	// Versions are the newest of all, Diff the text against the requested version; nil without one.
+	// Versions are the latest versions. Diff is the difference between the requested version and the text, nil if none was
+	// requested.
 	Versions []PromptVersion
 	Diff     *string
 }
 
-// shownVersions is how many versions are listed.
+// shownVersions is the maximum number of listed versions.
 const shownVersions = 100
 
-// PromptFiles lists the prompts that the project's agents use, by path, as the files are now; a text that was not seen
-// yet becomes a version. It fails with not_found.
+// PromptFiles lists the prompts that the project's agents use, by path, in their present state. A new text becomes a
+// version. It fails with not_found.
 func (s *Service) PromptFiles(ctx context.Context, owner, id string) ([]PromptFile, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -92,7 +93,7 @@ func (s *Service) PromptFiles(ctx context.Context, owner, id string) ([]PromptFi
 	return list, nil
 }
 
-// seen makes a text of a prompt's file a version, unless the last version is it.
+// seen makes a text of a prompt's file a version, unless it is the latest version.
 func (s *Service) seen(ctx context.Context, p Project, path, text string) (PromptVersion, error) {
 	sum := approval.SHA256(text)
 	if err := s.Contents.PutPrompts(ctx, map[string]string{sum: text}, now()); err != nil {
@@ -101,7 +102,7 @@ func (s *Service) seen(ctx context.Context, p Project, path, text string) (Promp
 	return s.History.AddVersion(ctx, p.Owner, p.ID, path, PromptVersion{SHA256: sum, CreatedAt: now()})
 }
 
-// promptOf returns a project and the prompt of it at a path. It fails with not_found for one that no agent uses.
+// promptOf returns a project and its prompt at a path. It fails with not_found for a prompt that no agent uses.
 func (s *Service) promptOf(ctx context.Context, owner, id, path string) (Project, Reference, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *Service) promptOf(ctx context.Context, owner, id, path string) (Project
 		return slices.IndexFunc(p.Prompts, func(ref Reference) bool { return ref.Name == name })
 	}
 	i := named(path)
-	if i < 0 && "./"+path == dsl.InstructionsPath { // clients take the dot out of a URL
+	if i < 0 && "./"+path == dsl.InstructionsPath { // clients remove the dot from a URL
 		i = named(dsl.InstructionsPath)
 	}
 	if i < 0 {
@@ -121,8 +122,8 @@ func (s *Service) promptOf(ctx context.Context, owner, id, path string) (Project
 	return p, p.Prompts[i], nil
 }
 
-// Prompt returns a version of a prompt, for 0 the file as it is, and for from > 0 the difference from that version.
-// It fails with not_found for a project, a prompt, a version or a file there is not.
+// Prompt returns a version of a prompt, for 0 the present file, and for from > 0 the difference from that version. It
+// fails with not_found for a missing project, prompt, version or file.
 func (s *Service) Prompt(ctx context.Context, owner, id, path string, version, from int) (PromptText, error) {
 	p, ref, err := s.promptOf(ctx, owner, id, path)
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *Service) Prompt(ctx context.Context, owner, id, path string, version, f
 	return out, nil
 }
 
-// promptNow returns the file of a prompt as it is, with its version.
+// promptNow returns the present file of a prompt, with its version.
 func (s *Service) promptNow(ctx context.Context, p Project, ref Reference) (PromptVersion, string, error) {
 	texts, err := s.promptTexts(ctx, p.Workspace, p.Path, []Reference{ref})
 	if err != nil {
@@ -176,14 +177,14 @@ type PromptWriting struct {
 	// Text is nil for a restored version; Restore is its number, or 0.
 	Text    *string
 	Restore int
-	// Match is the SHA-256 in hex of the text to be replaced, "" for any.
+	// Match is the SHA-256 in hex of the text to replace, "" for any.
 	Match string
 }
 
-// PutPrompt writes a prompt's file and makes the text a version that is accepted: the operator wrote it. It fails with
-// not_found for a prompt that no agent uses, with validation_failed without a text or with both, with
-// payload_too_large, with conflict (details reason version_mismatch, sha256) for Match, and with file_busy while an
-// agent writes the file.
+// PutPrompt writes a prompt's file and makes the text an accepted version, because the operator wrote it. It fails with
+// not_found for a prompt that no agent uses, with validation_failed unless exactly one of text and version is set, with
+// payload_too_large, with conflict (details reason version_mismatch, sha256) if Match differs, and with file_busy while
+// an agent writes the file.
 func (s *Service) PutPrompt(ctx context.Context, owner, id, path string, w PromptWriting) (PromptVersion, error) {
 	if (w.Text == nil) == (w.Restore == 0) {
 		return PromptVersion{}, check.Field("text", "text must be the prompt's text, or restore the number of a version.")
@@ -248,7 +249,7 @@ func (s *Service) putPrompt(ctx context.Context, owner, id, path string, w Promp
 	return s.accept(ctx, p, ref, string(before.Content), text)
 }
 
-// accept makes a written text the accepted one of a prompt.
+// accept makes a written text the accepted text of a prompt.
 func (s *Service) accept(ctx context.Context, p Project, ref Reference, before, text string) (PromptVersion, error) {
 	p, err := s.upgrade(ctx, p)
 	if err != nil {

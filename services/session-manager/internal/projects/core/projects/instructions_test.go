@@ -13,12 +13,12 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// instructed makes the root agent one that is given the project's instructions.
+// instructed gives the root agent the project's instructions.
 var instructed = strings.ReplaceAll(music, "  cage: disabled\n  sub",
 	"  cage: disabled\n  instructions: {agents_md: true}\n  sub")
 
-// The instructions of a project count as they were accepted, whether they change, go or appear: runs go on and say so,
-// no reload is refused, and an approval takes the files as they are.
+// The accepted instructions of a project stay in effect when the files change, are removed or appear: runs continue and
+// report this, no reload is refused, and an approval accepts the present files.
 func TestInstructionsAreHeld(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, instructed, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.",
@@ -94,7 +94,7 @@ func TestInstructionsAreHeld(t *testing.T) {
 	}
 }
 
-// A version that turns instructions on is no wider, and its agents get no text before it is accepted.
+// A version that adds instructions does not widen, and its agents get no text before it is accepted.
 func TestInstructionsTurnedOn(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -113,7 +113,7 @@ func TestInstructionsTurnedOn(t *testing.T) {
 	}
 }
 
-// Instructions are listed and read among the prompts, and are not written through kaged: they are several files.
+// Instructions are listed and read like prompts, but not written through kaged, because they consist of several files.
 func TestInstructionsAmongPrompts(t *testing.T) {
 	f := newFixture(t)
 	dir := f.folder(yamlPath, instructed, "prompts/primary.md", "You play.", "prompts/writer.md", "You write.")

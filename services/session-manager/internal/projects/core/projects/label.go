@@ -8,11 +8,11 @@ import (
 	"kaged.dev/pkg/check"
 )
 
-// maxLabel is the longest label, in characters.
+// maxLabel is the maximum length of a label, in characters.
 const maxLabel = 80
 
-// SetLabel changes the operator's name of a project: the text without the space around it, nil or "" for no label.
-// It fails with not_found, and with validation_failed for more than 80 characters.
+// SetLabel changes the operator's name of a project: the text without surrounding spaces, nil or "" for no label. It
+// fails with not_found, and with validation_failed for more than 80 characters.
 func (s *Service) SetLabel(ctx context.Context, owner, id string, label *string) (Project, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// projectPage is how many projects are read at once.
+// projectPage is the number of projects that are read at once.
 const projectPage = 200
 
-// LanguageServers returns the language servers of a project of owner, or of all where id is empty, the oldest first. It
-// fails with not_found, and with unavailable while a workspace cannot be asked.
+// LanguageServers returns the language servers of a project of owner, or of all projects if id is empty, the oldest
+// first. It fails with not_found, and with unavailable if a workspace cannot be reached.
 func (s *Service) LanguageServers(ctx context.Context, owner, id string) ([]contract.RunningLanguageServer, error) {
 	if id != "" {
 		p, err := s.Find(ctx, owner, id)
@@ -56,7 +56,7 @@ func (s *Service) LanguageServers(ctx context.Context, owner, id string) ([]cont
 }
 
 // RestartLanguageServers ends the language servers of a project, of one language or, for "", of all; they start again
-// with the next question. It fails as [Service.LanguageServers].
+// with the next query. It fails as [Service.LanguageServers] does.
 func (s *Service) RestartLanguageServers(
 	ctx context.Context, owner, id, lang string,
 ) ([]contract.RunningLanguageServer, error) {

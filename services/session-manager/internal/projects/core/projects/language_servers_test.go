@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// An operator is shown the language servers of the own projects: those of the same name in another folder are
-// another's.
+// An operator gets the language servers of their own projects. Servers with the same name in another folder belong to
+// others.
 func TestLanguageServers(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -46,7 +46,7 @@ func TestLanguageServers(t *testing.T) {
 	}
 }
 
-// A project that names another program as a language's server needs approval; until then the approved one counts.
+// A project that names another program as a language's server needs approval; until then the approved program is used.
 func TestLanguageServerNeedsApproval(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()

@@ -14,13 +14,13 @@ import (
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// Load registers the project in folder for owner, or reads one again that is registered from there; it reports
-// whether it was not registered before. The first load approves the files unless the operator wants to be asked;
-// later files count if they do not widen. It fails with conflict (details reason approval_required, project_id,
+// Load registers the project in folder for owner, or reads a project registered from there again. It reports whether
+// the project was not registered before. The first load approves the files unless the operator wants to approve them;
+// later files take effect if they do not widen. It fails with conflict (details reason approval_required, project_id,
 // hash, widened, diff) for files that need approval, with validation_failed for a folder that is not absolute,
-// not_found (details.path) without a project file, dsl_invalid (details.errors) for one that does not compile,
-// conflict if the id belongs to another folder or the folder to another id, and local_config_invalid. A failed
-// first load registers no project.
+// not_found (details.path) without a project file, dsl_invalid (details.errors) for one that does not compile, conflict
+// if the id belongs to another folder or the folder to another id, and local_config_invalid. A failed first load
+// registers no project.
 func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool, error) {
 	folder, err := s.folder(folder)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) Load(ctx context.Context, owner, folder string) (Project, bool
 	return Project{}, false, ErrOvertaken
 }
 
-// registered returns the project that c's id is registered as from c's folder, or a new one.
+// registered returns the project registered with c's id from c's folder, or a new one.
 func (s *Service) registered(ctx context.Context, owner, workspace string, c compilation) (Project, error) {
 	p, err := s.Registry.Find(ctx, owner, c.ID)
 	if errors.Is(err, fault.NotFound) || err == nil && p.Path != c.root {
@@ -60,7 +60,8 @@ func (s *Service) registered(ctx context.Context, owner, workspace string, c com
 	return p, err
 }
 
-// loadFailed marks the project that is registered from the folder, if there is one, and returns the failure.
+// loadFailed marks the project that is registered from the folder, if there is one, as invalid, and returns the
+// failure.
 func (s *Service) loadFailed(ctx context.Context, owner string, c compilation, folder string, failure error) error {
 	if !isBroken(failure) {
 		return failure
@@ -75,9 +76,9 @@ func (s *Service) loadFailed(ctx context.Context, owner string, c compilation, f
 	return s.broken(ctx, *p, c, failure)
 }
 
-// Reload reads the files of a registered project again. It fails with not_found for one that is not registered and
-// otherwise like [Service.Load]; a project file that is gone or does not compile leaves the project registered and
-// invalid, while sessions go on with the snapshot they have.
+// Reload reads the files of a registered project again. It fails with not_found for a project that is not registered
+// and otherwise like [Service.Load]. If the project file is missing or does not compile, the project stays registered
+// and becomes invalid; sessions continue with their snapshot.
 func (s *Service) Reload(ctx context.Context, owner, id string) (Project, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -109,20 +110,20 @@ func (s *Service) Reload(ctx context.Context, owner, id string) (Project, error)
 	return Project{}, ErrOvertaken
 }
 
-// Renamed refuses a folder with a project file of another id than the one it is registered under: sessions hang on
-// the id.
+// Renamed refuses a folder with a project file of another id than the one it is registered with, because sessions refer
+// to the id.
 func Renamed(folder, existing, incoming string) *fault.Error {
 	return fault.New(fault.Conflict, "The folder is registered as project %q and its file now says %q; unregister "+
 		"%q first.", existing, incoming, existing).
 		With("existing_id", existing).With("incoming_id", incoming).With("path", folder)
 }
 
-// isBroken reports an error of the project itself, not of its surroundings.
+// isBroken reports whether an error is one of the project itself, not of its environment.
 func isBroken(err error) bool {
 	return errors.Is(err, fault.DSLInvalid) || errors.Is(err, fault.NotFound)
 }
 
-// broken marks a registered project invalid and returns why it is; failing to mark it is told instead.
+// broken marks a registered project as invalid and returns the reason. If this fails, it returns that error instead.
 func (s *Service) broken(ctx context.Context, p Project, c compilation, failure error) error {
 	diagnostics := c.Diagnostics
 	if !failed(diagnostics) {
@@ -135,8 +136,8 @@ func (s *Service) broken(ctx context.Context, p Project, c compilation, failure 
 	return failure
 }
 
-// save evaluates a compilation and stores it, with the record of its approval if that is not nil, unless another
-// version was approved meanwhile than was: then it fails with [ErrOvertaken].
+// save evaluates a compilation and stores it, with the record of its approval if that is not nil. If another version
+// than was has been approved meanwhile, it fails with [ErrOvertaken].
 func (s *Service) save(
 	ctx context.Context, cfg *localconfig.Config, p Project, was string, x candidate, approved map[string]any,
 ) (Project, bool, error) {
@@ -174,7 +175,7 @@ func reloaded(ctx context.Context, p Project) audit.Record {
 	return record(ctx, p, "project.reloaded", nil)
 }
 
-// record is about p, with the fields of more.
+// record returns a record about p, with the fields of more.
 func record(ctx context.Context, p Project, eventType string, more map[string]any) audit.Record {
 	payload := map[string]any{
 		"path": p.Path, "state": string(p.State), "compiled_hash": p.CompiledHash, "approved_hash": p.ApprovedHash,
@@ -185,8 +186,8 @@ func record(ctx context.Context, p Project, eventType string, more map[string]an
 	return r
 }
 
-// refresh makes the snapshot again from the stored sources where the operator's rules or kaged's version are others
-// than it was made with. A project that does not compile under them becomes invalid, which is no failure.
+// refresh makes the snapshot again from the stored sources if it was made with other rules of the operator or another
+// version of kaged. A project that does not compile with the present ones becomes invalid, which is no failure.
 func (s *Service) refresh(ctx context.Context, cfg *localconfig.Config, p Project) (Project, error) {
 	rules := cfg.ToolRules()
 	if p.State == Invalid || p.CompiledHash == "" || p.RulesHash == s.rulesHash(rules) {

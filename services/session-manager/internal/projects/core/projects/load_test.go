@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// A resolved project is registered as ready, and the record says so. A-PROJ-LOAD-01, A-PROJ-LOAD-03, A-PROJ-STATE-01.
+// A resolved project is registered as ready and recorded. A-PROJ-LOAD-01, A-PROJ-LOAD-03, A-PROJ-STATE-01.
 func TestLoadReady(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -51,7 +51,7 @@ func TestLoadPending(t *testing.T) {
 	}
 }
 
-// A project file that does not compile is refused with every error's place, and no project is registered.
+// A project file that does not compile is refused with the position of every error, and no project is registered.
 // A-PROJ-LOAD-05.
 func TestLoadInvalid(t *testing.T) {
 	f := newFixture(t)
@@ -88,7 +88,7 @@ func TestLoadRefusesPrompts(t *testing.T) {
 	}
 }
 
-// Without a project file a load fails, and the answer names the folder, and says if there is none. A-PROJ-LOAD-06.
+// Without a project file a load fails, and the error names the folder, or that it is missing. A-PROJ-LOAD-06.
 func TestLoadNothing(t *testing.T) {
 	f := newFixture(t)
 	for dir, missing := range map[string]any{f.folder(): nil, "/no/such/folder": "folder"} {
@@ -102,7 +102,7 @@ func TestLoadNothing(t *testing.T) {
 	}
 }
 
-// An invalid path is refused by name. A-PROJ-LOAD-08.
+// An invalid path is refused with its name. A-PROJ-LOAD-08.
 func TestLoadRefusesPaths(t *testing.T) {
 	f := newFixture(t)
 	for _, path := range []string{"", "rel", "./x", "/a\x00b", "/\xff", "/" + strings.Repeat("a", 5000)} {
@@ -128,7 +128,7 @@ func TestLoadCollision(t *testing.T) {
 	}
 }
 
-// Loading a folder again, by any name, is the same registration. A-PROJ-LOAD-09.
+// A repeated load of a folder, by any name, is the same registration. A-PROJ-LOAD-09.
 func TestLoadAgain(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -146,7 +146,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 }
 
-// Many loads of one folder at once register it once.
+// Many simultaneous loads of one folder register it once.
 func TestLoadAtOnce(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -172,7 +172,7 @@ func TestLoadAtOnce(t *testing.T) {
 	}
 }
 
-// A reload follows the file: missing, broken and mended parts. A-PROJ-RELOAD-01, A-PROJ-STATE-03.
+// A reload reflects the files: missing, invalid and repaired parts. A-PROJ-RELOAD-01, A-PROJ-STATE-03.
 func TestReload(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -205,7 +205,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Loading a registered folder with a broken file marks the registration, like a reload.
+// Loading a registered folder with an invalid file marks the registration as invalid, like a reload.
 func TestLoadBrokenAgain(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -218,8 +218,8 @@ func TestLoadBrokenAgain(t *testing.T) {
 	}
 }
 
-// A reload is refused for an unregistered project, for a missing file, and for one that took another id; the
-// registration stays. A-PROJ-RELOAD-02.
+// A reload is refused for an unregistered project, for a missing file, and for a file with another id; the registration
+// stays. A-PROJ-RELOAD-02.
 func TestReloadRefuses(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -252,7 +252,7 @@ func TestReloadRefuses(t *testing.T) {
 	}
 }
 
-// Trouble around a project leaves it unchanged: a workspace that is away, a broken local.toml.
+// Problems outside a project leave it unchanged: an unreachable workspace, an invalid local.toml.
 func TestLoadWhenThingsAreAway(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -277,7 +277,7 @@ func TestLoadWhenThingsAreAway(t *testing.T) {
 	}
 }
 
-// A project of too many files is refused in a sentence.
+// A project with too many files is refused with a sentence.
 func TestLoadTooManyFiles(t *testing.T) {
 	f := newFixture(t)
 	var b strings.Builder

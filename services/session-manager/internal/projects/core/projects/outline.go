@@ -92,7 +92,7 @@ func outlineOf(p *compile.Project) Outline {
 	return out
 }
 
-// users are the tree paths that use a name.
+// users are the tree paths of the agents that use a name.
 type users map[string][]string
 
 func (u users) add(name, by string) {

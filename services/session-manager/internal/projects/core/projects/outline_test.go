@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// A snapshot that is read back from its bytes equals the compilation.
+// A snapshot read from its bytes equals the compilation.
 func TestOutline(t *testing.T) {
 	f := newFixture(t)
 	hash := f.load(f.musicFolder()).CompiledHash

@@ -13,48 +13,48 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// Pin is a session's hold on its project.
+// Pin is a session's reference to its project.
 type Pin struct {
 	Owner, ProjectID string
-	// Root is the project's folder as of the session's creation.
+	// Root is the project's folder at the session's creation.
 	Root      string
 	Workspace string
-	// CompiledHash names the snapshot.
+	// CompiledHash identifies the snapshot.
 	CompiledHash string
 	// ModelOverride is the "provider:model" in place of the root agent's alias, or "".
 	ModelOverride string
-	// KnownPrompts are the SHA-256 (hex) of the prompts of the session's run before, by path.
+	// KnownPrompts are the SHA-256 (hex) of the prompts of the session's previous run, by path.
 	KnownPrompts map[string]string
 }
 
-// Inputs are the inputs of a pinned session's run, as of one message.
+// Inputs are the inputs of a pinned session's run, for one message.
 type Inputs struct {
 	Snapshot *Snapshot
-	// Config is the operator's configuration as of now: rules for tools, limits, and the revision the routes are of.
+	// Config is the operator's present configuration: rules for tools, limits, and the revision of the routes.
 	Config *localconfig.Config
-	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts
-	// can be had again by their hash, also after changes of the files.
+	// Prompts and PromptHashes are the prompts' texts and SHA-256 (hex) by their path in the snapshot. The texts can be
+	// read again by their hash, even after changes of the files.
 	Prompts, PromptHashes map[string]string
-	// HeldPrompts are the prompts with files that agents can write and changed, and instructions that are not as they were
-	// accepted: the run uses the accepted texts.
+	// HeldPrompts are prompts with changed files that agents can write, and instructions that differ from the accepted
+	// ones: the run uses the accepted texts.
 	HeldPrompts []HeldPrompt
-	// ChangedPrompts are the paths of texts that differ from the session's run before, sorted.
+	// ChangedPrompts are the paths of texts that differ from those of the session's previous run, sorted.
 	ChangedPrompts []string
-	// Routes are where calls go, by alias.
+	// Routes are the targets of calls, by alias.
 	Routes map[string]contract.Route
 }
 
 // HeldPrompt is a prompt with a file that differs from the accepted text.
 type HeldPrompt struct {
 	Path string
-	// Accepted and Found are the SHA-256 (hex) of both, "" for a text that is missing.
+	// Accepted and Found are the SHA-256 (hex) of both, "" for a missing text.
 	Accepted, Found string
 }
 
-// Prepare gathers a run's inputs, at the boundary of a message: prompts and bindings are those of now, the snapshot
-// is the session's. Of a prompt that agents can write it is the accepted text. It fails with local_config_invalid,
-// and with project_not_ready (details reason project_not_ready, state, unresolved) if an alias is not bound or a
-// prompt is not there; unavailable if the workspace cannot be asked.
+// Prepare collects a run's inputs at a message: the present prompts and bindings, and the session's snapshot. Of a
+// prompt that agents can write it uses the accepted text. It fails with local_config_invalid, with project_not_ready
+// (details reason project_not_ready, state, unresolved) if an alias is not bound or a prompt is missing, and with
+// unavailable if the workspace cannot be reached.
 func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	cfg, err := s.Config.Config(ctx, pin.Owner)
 	if err != nil {
@@ -94,9 +94,9 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	return in, nil
 }
 
-// Routes returns where the calls of a snapshot's agents go, by alias. Where a session has an override, the calls of
-// the root agent go there, and those of other agents with its alias do not. It fails with model_alias_not_found if an
-// alias is not bound any more.
+// Routes returns the targets of the calls of a snapshot's agents, by alias. A session's override applies to the calls
+// of the root agent, but not to those of other agents with its alias. Routes fails with model_alias_not_found if an
+// alias is no longer bound.
 func Routes(cfg *localconfig.Config, snapshot *Snapshot, override string) (map[string]contract.Route, error) {
 	routes := make(map[string]contract.Route, len(snapshot.Aliases))
 	if override != "" {
@@ -115,8 +115,8 @@ func Routes(cfg *localconfig.Config, snapshot *Snapshot, override string) (map[s
 	return routes, nil
 }
 
-// readPrompts returns the texts of prompts, and those that are not there or cannot be used. Texts that were not seen
-// before are stored first, so that a hash always leads back to its text.
+// readPrompts returns the texts of prompts, and those that are missing or cannot be used. It stores new texts first, so
+// that a hash can always be resolved to its text.
 func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (map[string]prompt, []Reference, error) {
 	if len(refs) == 0 {
 		return nil, nil, nil
@@ -161,12 +161,12 @@ func (s *Service) readPrompts(ctx context.Context, pin Pin, refs []Reference) (m
 	return prompts, missing, s.keepPrompts(ctx, pin, prompts, fresh)
 }
 
-// optional reports whether a prompt may be missing: the project's instructions. Their text is made of several files,
-// some outside of the project, so it always counts as one that agents can write.
+// optional reports whether a prompt may be missing: the project's instructions. Their text consists of several files,
+// some outside the project, so it always counts as one that agents can write.
 func optional(path string) bool { return path == dsl.InstructionsPath }
 
 // hold replaces the prompts that agents can write, in the session's version or in the project's, by their accepted
-// texts. It returns those that were replaced, and those that have no accepted text.
+// texts. It returns the replaced ones, and those without an accepted text.
 func (s *Service) hold(
 	ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt,
 ) (map[string]prompt, []HeldPrompt, []Reference, error) {
@@ -231,8 +231,8 @@ func (s *Service) hold(
 	return prompts, held, unaccepted, nil
 }
 
-// accepted returns the approved version of a session's project; one from before approvals were kept is approved
-// now.
+// accepted returns the approved version of a session's project. A project from a version of kaged without approvals is
+// approved now.
 func (s *Service) accepted(ctx context.Context, pin Pin) (Accepted, error) {
 	a, err := s.Approvals.Accepted(ctx, pin.Owner, pin.ProjectID)
 	if err != nil || a.ApprovedHash != "" {
@@ -245,7 +245,7 @@ func (s *Service) accepted(ctx context.Context, pin Pin) (Accepted, error) {
 	return Accepted{p.ApprovedHash, p.CompiledHash, p.AcceptedPrompts}, err
 }
 
-// check fails with payload_too_large for more than a run can carry.
+// check fails with payload_too_large for prompts that are too large for a run.
 func (b Bounds) check(prompts map[string]string) error {
 	size := 0
 	for _, text := range prompts {
@@ -259,7 +259,7 @@ func (b Bounds) check(prompts map[string]string) error {
 	return nil
 }
 
-// keepPrompts stores fresh texts, and then remembers all.
+// keepPrompts stores new texts, and then adds all texts to the cache.
 func (s *Service) keepPrompts(ctx context.Context, pin Pin, prompts map[string]prompt, fresh map[string]string) error {
 	if len(fresh) > 0 {
 		if err := s.Contents.PutPrompts(ctx, maps.Clone(fresh), now()); err != nil {
@@ -272,7 +272,7 @@ func (s *Service) keepPrompts(ctx context.Context, pin Pin, prompts map[string]p
 		}
 		v := PromptVersion{SHA256: p.sha256, CreatedAt: now()}
 		if _, err := s.History.AddVersion(ctx, pin.Owner, pin.ProjectID, path, v); err != nil {
-			// The run needs the text alone; the next reader of the prompt adds the version.
+			// The run needs only the text; the next reader of the prompt adds the version.
 			s.Log.WarnContext(ctx, "a version of a prompt was not noted", "project", pin.ProjectID, "path", path, "err", err)
 		}
 		s.prompts.put(promptKey{pin.Workspace, pin.Root, path}, p)

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// pin is the pin of a session created now.
+// pin returns the pin of a session created now.
 func (f *fixture) pin() projects.Pin {
 	f.t.Helper()
 	r, err := f.Current(f.ctx, "ada", "music")
@@ -33,7 +33,7 @@ func (f *fixture) prepare(pin projects.Pin) projects.Inputs {
 	return in
 }
 
-// A run gets the session's snapshot with the prompts and routes of now.
+// A run gets the session's snapshot with the present prompts and routes.
 func TestPrepare(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -59,7 +59,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// A prompt's edit counts from the next message on, in a session that goes on with its snapshot. H-DSL-TRIG-02,
+// A prompt's edit takes effect at the next message, in a session that continues with its snapshot. H-DSL-TRIG-02,
 // H-DSL-TRIG-03, H-PROMPT-HOT-01, H-PROMPT-01, H-FAIL-PROMPT-01.
 func TestPrepareReadsPromptsAnew(t *testing.T) {
 	f := newFixture(t)
@@ -87,7 +87,7 @@ func TestPrepareReadsPromptsAnew(t *testing.T) {
 	}
 }
 
-// An override stands in for the root agent's alias; a provider that is not there shows when it is used.
+// An override replaces the root agent's alias; a missing provider is reported when it is used.
 func TestPrepareOverride(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -103,8 +103,8 @@ func TestPrepareOverride(t *testing.T) {
 	}
 }
 
-// A message is refused while an alias of the session's snapshot is not bound or a prompt is gone, with a sentence that
-// names it. H-DSL-ERR-01, H-DSL-ERR-02, A-PROJ-STATE-02.
+// A message is refused while an alias of the session's snapshot is not bound or a prompt is missing, with a sentence
+// that names it. H-DSL-ERR-01, H-DSL-ERR-02, A-PROJ-STATE-02.
 func TestPrepareNotReady(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -141,7 +141,7 @@ func TestPrepareNotReady(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// A binding that is taken away during a run is refused at the next call, by the alias's name.
+// If a binding is removed during a run, the next call is refused with the alias's name.
 func TestRoutesLoseAnAlias(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -157,7 +157,7 @@ func TestRoutesLoseAnAlias(t *testing.T) {
 	}
 }
 
-// A session's choice of a model is the root agent's alone, and needs no binding of its alias.
+// A session's override applies only to the root agent, and needs no binding of its alias.
 func TestRoutesOfAnOverride(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -182,7 +182,7 @@ func TestRoutesOfAnOverride(t *testing.T) {
 	}
 }
 
-// Prompts that no message could carry are refused, and many large ones are read though one answer could not hold them.
+// Prompts too large for any message are refused. Many large ones are read although one answer could not hold them.
 func TestPromptsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	var yaml strings.Builder
