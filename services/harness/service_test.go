@@ -21,8 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The harness can be built and dropped, runs, stops when told, twice on the same data, and leaves no goroutine
-// behind.
+// The harness can be built and dropped, and runs and stops twice on the same data without leaving a goroutine.
 func TestLifecycle(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Lifecycle(t, Module, func() host.Options {
@@ -67,7 +66,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A whole run through each wire format: the model calls a tool, which runs at the tool runner, and answers with its
+// A complete run with each wire format: the model calls a tool, which runs at the tool runner, and answers with its
 // result.
 func TestRun(t *testing.T) {
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
@@ -105,8 +104,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A connection that breaks in mid-answer is made again through each wire format: the text is taken back, and the
-// turn has the bill of both attempts.
+// A connection that breaks during an answer is opened again with each wire format: the text is withdrawn, and the usage
+// of the turn includes both attempts.
 func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {
@@ -158,8 +157,8 @@ func TestCancelReachesTheProvider(t *testing.T) {
 	}
 }
 
-// A run on hold is ready up to its first request, whose record comes and is answered, and asks no model before go; one
-// that is given up never does.
+// A run on hold is prepared up to its first request. Its record is sent and answered, and the model is called only
+// after the go. A run that is abandoned on hold never calls the model.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
@@ -192,7 +191,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A caller that goes away ends the running tool with it (H-CANCEL-02).
+// If the caller leaves, the running tool ends (H-CANCEL-02).
 func TestEndOfStreamReachesTheTool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -214,7 +213,7 @@ func TestEndOfStreamReachesTheTool(t *testing.T) {
 	}
 }
 
-// A service that stops lets a run end at its step boundary, with its results sent, and refuses new ones.
+// A stopping service lets a run end at its next step boundary, with its results sent, and refuses new runs.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -235,7 +234,7 @@ func TestDrain(t *testing.T) {
 		defer close(drained)
 		service.Drain(t.Context())
 	}()
-	for { // Until the drain has begun, runs are still taken.
+	for { // Until the drain has started, runs are still accepted.
 		stream, err := r.client.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -259,7 +258,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A caller that does not keep to the order of requests is told so; one that cancels before it begins gets its end.
+// A caller that violates the order of requests gets an error; a caller that cancels before the start gets the end.
 func TestOrderOfRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -321,7 +320,7 @@ func TestOrderOfRequests(t *testing.T) {
 	}
 }
 
-// If its caller sends no more, a run goes on as long as it needs no answer, and then ends as cancelled.
+// If its caller closes the sending side, a run continues as long as it needs no answer, and then ends as cancelled.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -349,7 +348,7 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// A tool runner that is not there refuses runs with unavailable, and does not hang.
+// If the tool runner cannot be reached, runs are refused with unavailable, and do not hang.
 func TestNoToolRunner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

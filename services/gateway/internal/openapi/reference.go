@@ -90,7 +90,7 @@ type schema struct {
 	Properties  map[string]schema
 }
 
-// kind says in a few words which values a schema takes.
+// kind returns the values of a schema in a few words.
 func (s schema) kind() string {
 	switch {
 	case s.Ref != "":

@@ -1,4 +1,4 @@
-// Package frames is the gateway's side of the bus: one live subscription for all sockets, and the stored frames.
+// Package frames is the gateway's access to the bus: one live subscription for all sockets, and the stored frames.
 package frames
 
 import (
@@ -15,24 +15,24 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The pauses between tries: short at first for a bus that was never there, because on a fresh machine the stream is
-// made while the gateway starts, and the pause for one that was.
+// The pauses between tries. They are short at first for a bus that was never reached, because on a fresh machine the
+// stream is created while the gateway starts.
 var (
 	connecting = retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}
 	asking     = retry.Pauses{First: 200 * time.Millisecond, Last: 200 * time.Millisecond}
 )
 
-// Listener takes the subscription's batches. Its methods do not block.
+// Listener receives the subscription's batches. Its methods do not block.
 type Listener interface {
-	// Deliver takes a live batch.
+	// Deliver receives a live batch.
 	Deliver(session, channel string, b channel.Batch)
-	// Missed tells that batches may have been missed, and whether the store itself was lost.
+	// Missed reports that batches may have been missed; storeLost is true if the store itself was lost.
 	Missed(storeLost bool)
-	// Connected takes the connection once there is one, before the first frame; it fails with unavailable.
+	// Connected receives the connection before the first frame. It fails with unavailable.
 	Connected(ctx context.Context, conn *bus.Conn) error
 }
 
-// Frames is the connection. Make one with [New]; it works while [Frames.Run] does.
+// Frames is the connection. [New] creates it; it works while [Frames.Run] runs.
 type Frames struct {
 	bus  bus.Config
 	log  *slog.Logger
@@ -44,10 +44,10 @@ type opened struct {
 	frames *bus.Frames
 }
 
-// New returns a connection that Run makes.
+// New returns a connection that Run opens.
 func New(cfg bus.Config) *Frames { return &Frames{bus: cfg, log: cfg.Log} }
 
-// Run connects, as often as it takes, and relays batches until ctx ends.
+// Run connects, and repeats it as often as necessary, and relays batches until ctx ends.
 func (f *Frames) Run(ctx context.Context, to Listener) {
 	for try := range connecting.Each(ctx) {
 		err := f.serve(ctx, to)
@@ -55,7 +55,7 @@ func (f *Frames) Run(ctx context.Context, to Listener) {
 			return
 		}
 		pause := connecting.After(try)
-		level := slog.LevelDebug // on a fresh machine this is how it begins
+		level := slog.LevelDebug // on a fresh machine this is the usual start
 		if pause == connecting.Last {
 			level = slog.LevelWarn
 		}
@@ -70,7 +70,7 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 		return err
 	}
 	defer conn.Close()
-	// The stream is session-manager's: it is read as it is, and waited for until it is there.
+	// The stream belongs to session-manager: the gateway does not change it, and waits until it exists.
 	frames := bus.ReadFrames(conn)
 	incarnation, err := frames.Incarnation(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 	}
 }
 
-// catchUp tells the listener that it may have missed batches, and returns the store's incarnation.
+// catchUp informs the listener that it may have missed batches, and returns the store's incarnation.
 func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string, to Listener) string {
 	for range asking.Each(ctx) {
 		now, err := frames.Incarnation(ctx)
@@ -114,7 +114,7 @@ func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string,
 	return before
 }
 
-// Ready fails with fault.Unavailable while the bus is away.
+// Ready fails with fault.Unavailable while the bus is unavailable.
 func (f *Frames) Ready() error {
 	o := f.open.Load()
 	if o == nil {
@@ -123,8 +123,7 @@ func (f *Frames) Ready() error {
 	return o.conn.Ready()
 }
 
-// Stored implements socket.Deps.Stored. Published frames beyond the stored ones are no gap: they may be on their
-// way.
+// Stored implements socket.Deps.Stored. Published frames after the stored ones are no gap: they may not be stored yet.
 func (f *Frames) Stored(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error] {
 	return func(yield func(channel.Batch, error) bool) {
 		o := f.open.Load()
@@ -143,8 +142,7 @@ func (f *Frames) Stored(ctx context.Context, session, name string, from int64) i
 	}
 }
 
-// Next returns the number that the next frame of a channel will have, 0 where no frame is kept. It fails with
-// unavailable.
+// Next returns the number of the next frame of a channel, 0 if no frame is stored. It fails with unavailable.
 func (f *Frames) Next(ctx context.Context, session, name string) (int64, error) {
 	o := f.open.Load()
 	if o == nil {

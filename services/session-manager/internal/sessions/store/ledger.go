@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// queueLedger words new entries of a session's ledger, which are of one run.
+// queueLedger queues the statements for new entries of a session's ledger, all of one run.
 func queueLedger(ctx context.Context, q *db.Queries, session string, entries []contract.LedgerEntry) error {
 	if len(entries) == 0 {
 		return nil
