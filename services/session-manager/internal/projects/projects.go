@@ -1,4 +1,4 @@
-// Package projects puts together the context of projects: the registry, their approved versions and their prompts.
+// Package projects is the context of projects: the registry, their approved versions and their prompts.
 package projects
 
 import (
@@ -16,26 +16,27 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 )
 
-// Deps are the dependencies of the context. Every field but Root is needed.
+// Deps are the dependencies of the context. Every field except Root is required.
 type Deps struct {
 	DB        database.DB
 	Log       *slog.Logger
 	Local     localconfig.Source
 	Workspace projects.Workspace
-	// Places says which workspace an operator works in; Root is the folder of projects there, "" for any.
+	// Places has the workspaces of operators. Root is the folder that must contain all projects there, "" for no
+	// restriction.
 	Places projects.Places
 	Root   string
-	// Changed is told of each stored change of a project; the state is "" where it is not known.
+	// Changed receives each stored change of a project; the state is "" if it is not known.
 	Changed func(owner, id string, state projects.State)
-	// Audited is told of the records that were stored with a change.
+	// Audited receives the records that were stored with a change.
 	Audited func(records ...audit.Record)
-	// Version is kaged's; a snapshot of another version is compiled again.
+	// Version is kaged's version; a snapshot of another version is compiled again.
 	Version string
 }
 
 // Projects is the context.
 type Projects struct {
-	// Registry is the projects, for the other contexts.
+	// Registry has the projects, for the other contexts.
 	Registry *projects.Service
 }
 
@@ -51,7 +52,7 @@ func New(cfg Config, deps Deps) *Projects {
 	})}
 }
 
-// Register adds the context's services. Projects are unregistered by the saga.
+// Register adds the context's services. The saga unregisters projects.
 func (p *Projects) Register(r grpc.ServiceRegistrar, unregister *unregister.Saga) {
 	sessionmanagerv1.RegisterProjectServiceServer(r, server.New(p.Registry, unregister))
 	sessionmanagerv1.RegisterDslServiceServer(r, server.NewDSL(p.Registry))

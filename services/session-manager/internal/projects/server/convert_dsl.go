@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// docLink returns where the rule behind a kind of diagnostic is documented.
+// docLink returns the page that documents the rule of a kind of diagnostic.
 func docLink(kind string) string {
 	switch {
 	case strings.HasPrefix(kind, "cage"):
@@ -21,8 +21,7 @@ func docLink(kind string) string {
 	return "docs/reference/project.schema.json"
 }
 
-// dslInvalid returns the refusal that an answer about a project file that does not compile holds, nil for one that
-// does.
+// dslInvalid returns the error object for a project file that does not compile, nil for one that does.
 func dslInvalid(ctx context.Context, v projects.Verdict) *apiv1.ErrorObject {
 	if v.Valid {
 		return nil

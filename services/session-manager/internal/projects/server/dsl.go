@@ -19,10 +19,10 @@ type DSL struct {
 // NewDSL returns the service of the projects' files.
 func NewDSL(registry *projects.Service) *DSL { return &DSL{projects: registry} }
 
-// ifMatch is the metadata key that the gateway passes the header If-Match under.
+// ifMatch is the metadata key under which the gateway passes the header If-Match.
 const ifMatch = "if-match"
 
-// matched returns the SHA-256 that If-Match names, "" without the header and for *.
+// matched returns the SHA-256 in If-Match, "" without the header and for *.
 func matched(ctx context.Context) string {
 	for _, header := range metadata.ValueFromIncomingContext(ctx, ifMatch) {
 		if header != "*" {

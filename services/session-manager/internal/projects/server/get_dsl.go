@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetDsl returns the project file as it is on disk.
+// GetDsl returns the project file in its state on disk.
 func (s *DSL) GetDsl(ctx context.Context, req *apiv1.GetDslRequest) (*apiv1.GetDslResponse, error) {
 	d, err := s.projects.DSL(ctx, owner(ctx), req.GetId())
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListLanguageServers lists the language servers of one project or all of the operator's.
+// ListLanguageServers lists the language servers of one project, or of all projects of the operator.
 func (s *Server) ListLanguageServers(
 	ctx context.Context, req *apiv1.ListLanguageServersRequest,
 ) (*apiv1.ListLanguageServersResponse, error) {

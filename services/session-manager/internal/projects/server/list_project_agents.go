@@ -41,7 +41,7 @@ func agentToProto(agents *projects.Agents, i int) *apiv1.ProjectAgent {
 	return out
 }
 
-// parentOf returns the tree path above a tree path, "" for the root's.
+// parentOf returns the tree path of the parent, "" for the root's.
 func parentOf(path string) string {
 	if i := strings.LastIndex(path, ".subagents."); i >= 0 {
 		return path[:i]
@@ -49,7 +49,7 @@ func parentOf(path string) string {
 	return ""
 }
 
-// nano is how many billionths a US dollar has.
+// nano is the number of billionths in a US dollar.
 const nano = 1e9
 
 func agentLimits(a *dsl.Agent) *apiv1.AgentLimits {
@@ -67,7 +67,7 @@ func agentLimits(a *dsl.Agent) *apiv1.AgentLimits {
 	return out
 }
 
-// positive returns nil for 0, which stands for no limit.
+// positive returns nil for 0, which means unlimited.
 func positive[T int32 | int64 | float64](n T) *T {
 	if n == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListProjects lists the registered projects by id, a page at a time.
+// ListProjects lists the registered projects by id, page by page.
 func (s *Server) ListProjects(
 	ctx context.Context, req *apiv1.ListProjectsRequest,
 ) (*apiv1.ListProjectsResponse, error) {

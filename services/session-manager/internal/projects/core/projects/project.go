@@ -14,12 +14,12 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// State says whether work can start.
+// State determines whether work can start.
 type State string
 
 // The states.
 const (
-	// Ready: everything is resolved.
+	// Ready: all references are resolved.
 	Ready State = "ready"
 	// Pending: the project file is valid and refers to a missing part.
 	Pending State = "pending"
@@ -29,16 +29,16 @@ const (
 
 // Project is a registered project.
 type Project struct {
-	// Owner is the operator it is registered by.
+	// Owner is the operator who has registered it.
 	Owner string
 	// ID is the slug; it never changes.
 	ID string
-	// Path is the folder, absolute, with every link resolved.
+	// Path is the folder, absolute, with all links resolved.
 	Path        string
 	Label       *string
 	Description string
 	DSLVersion  int
-	// State and Unresolved are as of the last evaluation.
+	// State and Unresolved are the results of the last evaluation.
 	State      State
 	Unresolved Unresolved
 	// Diagnostics are the errors and warnings of the last compilation, Warnings only the warnings, as sentences.
@@ -46,11 +46,11 @@ type Project struct {
 	Warnings    []string
 	// Aliases and Prompts are the model aliases and prompts in use.
 	Aliases, Prompts []Reference
-	// CompiledHash names the last snapshot that compiled.
+	// CompiledHash identifies the last snapshot that compiled.
 	CompiledHash string
-	// Sources are the files it was compiled from: those of the approved version.
+	// Sources are the files from which it was compiled: those of the approved version.
 	Sources []dsl.File
-	// ApprovedHash names the approved version, "" before the first approval; ApprovedAt and ApprovedBy are the time
+	// ApprovedHash identifies the approved version, "" before the first approval; ApprovedAt and ApprovedBy are the time
 	// and origin of the approval: [ByOperator], [ByFirstLoad] or [ByUpgrade].
 	ApprovedHash, ApprovedBy string
 	ApprovedAt               int64
@@ -69,11 +69,11 @@ type Project struct {
 // Reference is a name that a project uses: a model alias, or a prompt's path relative to the project's root.
 type Reference struct {
 	Name string `json:"name"`
-	// UsedBy are the tree paths that use it.
+	// UsedBy are the tree paths of the agents that use it.
 	UsedBy []string `json:"used_by"`
-	// SHA256 is a prompt's hash when it was last read, in hex; empty if it was missing.
+	// SHA256 is a prompt's hash at its last read, in hex; empty if it was missing.
 	SHA256 string `json:"sha256,omitempty"`
-	// Writable is whether agents can write a prompt: then its accepted text counts, not the file.
+	// Writable is true if agents can write a prompt: then its accepted text is used, not the file.
 	Writable bool `json:"writable,omitempty"`
 }
 
@@ -86,7 +86,7 @@ type Unresolved struct {
 // Empty reports whether all parts exist.
 func (u Unresolved) Empty() bool { return len(u.Aliases) == 0 && len(u.Prompts) == 0 }
 
-// details returns u as the API words it.
+// details returns u in the form of the API.
 func (u Unresolved) details() map[string]any {
 	list := func(refs []Reference, key string) []any {
 		out := []any{}
@@ -130,17 +130,17 @@ type Snapshot struct {
 type Outline struct {
 	// RootModel is the alias of the root agent.
 	RootModel string
-	// ResumeOnCrash is whether a new run continues one that a crash cut off.
+	// ResumeOnCrash is true if a new run continues one that a crash interrupted.
 	ResumeOnCrash bool
 	// Agents are all agents, the root first.
 	Agents []approval.Agent
-	// Strategies are the strategies of compactions that agents name, by their tree paths.
+	// Strategies are the strategies of compactions in the configuration of agents, by their tree paths.
 	Strategies map[string]string
-	// LanguageServers are those that the project declares, by language.
+	// LanguageServers are the servers that the project declares, by language.
 	LanguageServers []dsl.LanguageServer
 	// Debugging has the project's settings for debuggers.
 	Debugging dsl.Debugging
-	// Caged is whether the root agent has a cage.
+	// Caged is true if the root agent has a cage.
 	Caged bool
 	// Capabilities are the rights of the root agent and the cages of all agents.
 	Capabilities Capabilities
@@ -151,27 +151,28 @@ type Outline struct {
 // Capabilities are the rights of a project's root agent, and the cages of all its agents. Lists are in the order of
 // the project file and of the catalogue.
 type Capabilities struct {
-	// Mounts are the paths its cage grants, Net the "host:port" pairs it may reach; both are empty without a cage.
+	// Mounts are the paths that its cage grants, Net the "host:port" pairs that it may reach; both are empty without a
+	// cage.
 	Mounts, Net []string
-	// Tools are those it has, ToolsOff the rest of the catalogue.
+	// Tools are the tools that it has, ToolsOff the rest of the catalogue.
 	Tools, ToolsOff []string
 	// Agents are all agents of the project, parents before children.
 	Agents []AgentCage
 }
 
-// AgentCage is an agent's cage. Summary has the grants in the project file's words.
+// AgentCage is an agent's cage. Summary has the grants in the words of the project file.
 type AgentCage struct {
 	Path    string
 	Caged   bool
 	Summary string
 }
 
-// NotFound is the answer for a project the caller cannot see.
+// NotFound is the error for a project that the caller cannot see.
 func NotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no project %q.", id)
 }
 
-// notReady says why work cannot start, by the first missing part.
+// notReady is the error with the first missing part if work cannot start.
 func notReady(state State, missing Unresolved) *fault.Error {
 	sentence := "The project's file does not compile; correct it and reload the project."
 	switch {
@@ -186,14 +187,14 @@ func notReady(state State, missing Unresolved) *fault.Error {
 		With("reason", "project_not_ready").With("state", string(state)).With("unresolved", missing.details())
 }
 
-// unapproved says that work cannot start before the project's first approval.
+// unapproved is the error before the project's first approval.
 func unapproved() *fault.Error {
 	return fault.New(fault.ProjectNotReady, "The project's files have not been approved yet; `kaged project approve` "+
 		"shows and approves them.").
 		With("reason", "project_not_ready").With("state", string(Pending)).With("unresolved", Unresolved{}.details())
 }
 
-// dslInvalid lists every error among diagnostics.
+// dslInvalid returns an error with every error among diagnostics.
 func dslInvalid(diagnostics []Diagnostic) *fault.Error {
 	errors := []any{}
 	for _, d := range diagnostics {
@@ -250,11 +251,11 @@ func prefix(tree string) string {
 	return tree + ": "
 }
 
-// maxPath is the longest path of a folder in bytes: PATH_MAX of Linux.
+// maxPath is the maximum length of a folder's path in bytes: PATH_MAX of Linux.
 const maxPath = 4096
 
-// folder returns the folder that a request names. With a projects root, the name may be relative to it, and a folder
-// outside it fails with not_found, as a missing one does. The workspace checks again with links resolved.
+// folder returns the folder in a request. With a projects root, the name may be relative to it, and a folder outside it
+// fails with not_found, like a missing one. The workspace checks again with links resolved.
 func (s *Service) folder(name string) (string, error) {
 	if s.Root == "" {
 		return cleanPath(name)

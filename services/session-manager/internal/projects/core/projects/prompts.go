@@ -7,10 +7,10 @@ type prompt struct{ text, sha256 string }
 
 type promptKey struct{ workspace, root, path string }
 
-// promptCache remembers the prompts last read and stored, so that an unchanged one is neither transferred nor
-// stored again. When it is full it forgets everything and starts over. It is safe for concurrent use.
+// promptCache has the prompts last read and stored, so that an unchanged one is neither transferred nor stored again.
+// When it is full it is emptied completely. It is safe for concurrent use.
 type promptCache struct {
-	limit int // of the texts together, in bytes
+	limit int // the maximum size of all texts together, in bytes
 
 	mu      sync.Mutex // guards the fields below
 	prompts map[promptKey]prompt

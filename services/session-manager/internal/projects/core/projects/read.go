@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// find returns a project as it is stored; an id that cannot exist is like any other unknown one.
+// Find returns a stored project. An invalid id is treated like any other unknown id.
 func (s *Service) Find(ctx context.Context, owner, id string) (Project, error) {
 	if !check.Findable(id) {
 		return Project{}, NotFound(id)
@@ -17,7 +17,8 @@ func (s *Service) Find(ctx context.Context, owner, id string) (Project, error) {
 	return s.Registry.Find(ctx, owner, id)
 }
 
-// bindings returns owner's configuration, or nil while it cannot be read: registered projects are shown all the same.
+// bindings returns owner's configuration, or nil if it cannot be read, because registered projects are shown
+// nevertheless.
 func (s *Service) bindings(ctx context.Context, owner string) *localconfig.Config {
 	cfg, err := s.Config.Config(ctx, owner)
 	if err != nil {
@@ -27,7 +28,7 @@ func (s *Service) bindings(ctx context.Context, owner string) *localconfig.Confi
 	return cfg
 }
 
-// List returns a page of owner's projects by id, with their states as of now. It fails with validation_failed.
+// List returns a page of owner's projects by id, with their present states. It fails with validation_failed.
 func (s *Service) List(ctx context.Context, owner string, limit int32, cursor string) (page.Page[Project], error) {
 	req, err := page.Parse(list, limit, cursor)
 	if err != nil {
@@ -45,13 +46,13 @@ func (s *Service) List(ctx context.Context, owner string, limit int32, cursor st
 	return p, s.reevaluateAll(ctx, s.bindings(ctx, owner), p.Items)
 }
 
-// Details is a project with the targets of its aliases: the first target of each that is bound.
+// Details is a project with the targets of its aliases: the first target of each bound alias.
 type Details struct {
 	Project
 	ResolvedAliases map[string]string
 }
 
-// Get returns one project, with its state as of now. It fails with not_found.
+// Get returns one project, with its present state. It fails with not_found.
 func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -72,8 +73,8 @@ func (s *Service) Get(ctx context.Context, owner, id string) (Details, error) {
 	return d, nil
 }
 
-// Capabilities returns the rights of a project's root agent, under the operator's current rules if they can be
-// read. For a project that has become invalid they are those of the last snapshot. It fails with not_found.
+// Capabilities returns the rights of a project's root agent, under the operator's present rules if they can be read.
+// For an invalid project they are those of the last snapshot. It fails with not_found.
 func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilities, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *Service) Capabilities(ctx context.Context, owner, id string) (Capabilit
 	return snapshot.Capabilities, nil
 }
 
-// Known fails with not_found for a project that owner has not registered. It reads the registry alone.
+// Known fails with not_found for a project that owner has not registered. It reads only the registry.
 func (s *Service) Known(ctx context.Context, owner, id string) error {
 	if !check.Findable(id) {
 		return NotFound(id)
@@ -102,15 +103,15 @@ func (s *Service) Known(ctx context.Context, owner, id string) error {
 	return s.Registry.Known(ctx, owner, id)
 }
 
-// Runtime is a project as new sessions get it.
+// Runtime is a project for new sessions.
 type Runtime struct {
 	Project
-	// Snapshot is the snapshot of a session created now, which pins Snapshot.Hash.
+	// Snapshot is the snapshot of a session created now. The session stores Snapshot.Hash.
 	Snapshot *Snapshot
 }
 
 // Current returns the inputs of a session created now. It fails with not_found, with local_config_invalid, and with
-// project_not_ready (details reason project_not_ready, state, unresolved) while work cannot start.
+// project_not_ready (details reason project_not_ready, state, unresolved) if work cannot start.
 func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error) {
 	p, err := s.Find(ctx, owner, id)
 	if err != nil {
@@ -136,12 +137,12 @@ func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error
 	return Runtime{Project: p, Snapshot: snapshot}, err
 }
 
-// PromptTexts returns the kept texts of prompts by their SHA-256 (hex).
+// PromptTexts returns the stored texts of prompts by their SHA-256 (hex).
 func (s *Service) PromptTexts(ctx context.Context, hashes []string) (map[string]string, error) {
 	return s.Contents.PromptTexts(ctx, hashes)
 }
 
-// Snapshot returns a snapshot by its hash. It fails with not_found for one that was never made.
+// Snapshot returns a snapshot by its hash. It fails with not_found for an unknown hash.
 func (s *Service) Snapshot(ctx context.Context, hash string) (*Snapshot, error) {
 	if snapshot, ok := s.snapshots.get(hash); ok {
 		return snapshot, nil
@@ -159,11 +160,11 @@ func (s *Service) Snapshot(ctx context.Context, hash string) (*Snapshot, error) 
 	return snapshot, nil
 }
 
-// openedEvery is how often last_opened_at is written at most, so that busy sessions do not queue for their
+// openedEvery is the minimum time between two writes of last_opened_at, so that busy sessions do not queue for their
 // project's row.
 const openedEvery = int64(60_000)
 
-// MarkOpened notes that a session of the project is in use. It is called often and writes at most once a minute; it
+// MarkOpened records that a session of the project is in use. It is called often and writes at most once a minute. It
 // never fails, because no decision depends on it.
 func (s *Service) MarkOpened(ctx context.Context, owner, id string) {
 	key, at := owner+"\x00"+id, now()

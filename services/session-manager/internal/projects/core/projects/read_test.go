@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A project shows the targets of its aliases, the first of each. A-PROJ-GET-01.
+// A project has the targets of its aliases, the first of each. A-PROJ-GET-01.
 func TestGet(t *testing.T) {
 	f := newFixture(t)
 	p := f.load(f.musicFolder())
@@ -28,7 +28,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// The state follows bindings and prompts without a reload, there and back, and is stored. A-PROJ-STATE-02.
+// The state follows bindings and prompts without a reload, in both directions, and is stored. A-PROJ-STATE-02.
 func TestStateFollowsTheWorld(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -72,7 +72,7 @@ func TestStateFollowsTheWorld(t *testing.T) {
 	expect("pending prompts/primary.md prompts/writer.md")
 }
 
-// Prompts that are as they were are not transferred again to know the state.
+// Determining the state does not transfer unchanged prompts again.
 func TestEvaluationTransfersNothing(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -83,7 +83,7 @@ func TestEvaluationTransfersNothing(t *testing.T) {
 	}
 }
 
-// A list shows each project with its state as of now, page by page, and each operator their own. A-PROJ-LIST-01 to 03.
+// A list has each project with its present state, page by page, and each operator gets their own. A-PROJ-LIST-01 to 03.
 func TestList(t *testing.T) {
 	f := newFixture(t)
 	dirs := map[string]string{}
@@ -126,7 +126,7 @@ func TestList(t *testing.T) {
 	refused(t, err, fault.ValidationFailed)
 }
 
-// A new session pins the snapshot of a ready project, also in a process that has not seen it before. A-PROJ-STATE-01.
+// A new session pins the snapshot of a ready project, even in a process that has not used it before. A-PROJ-STATE-01.
 func TestCurrent(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -143,8 +143,7 @@ func TestCurrent(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Work cannot start on a project that is not ready, and the answer names the next step. A-PROJ-STATE-02,
-// H-DSL-ERR-02.
+// Work cannot start on a project that is not ready, and the error has the next step. A-PROJ-STATE-02, H-DSL-ERR-02.
 func TestCurrentNotReady(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -180,7 +179,8 @@ func TestCurrentNotReady(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// The operator's rules for tools count for the next session without a reload, an edit of the project file does not.
+// The operator's rules for tools take effect at the next session without a reload; an edit of the project file does
+// not.
 func TestCurrentFollowsTheRules(t *testing.T) {
 	f := newFixture(t)
 	dir := f.musicFolder()
@@ -210,7 +210,7 @@ func TestCurrentFollowsTheRules(t *testing.T) {
 	}
 }
 
-// While the catalogue is away a session that needs a new snapshot is not created, and the project stays as it is.
+// If the catalogue cannot be reached, a session that needs a new snapshot is not created, and the project is unchanged.
 func TestCurrentWithoutCatalogue(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())
@@ -224,7 +224,7 @@ func TestCurrentWithoutCatalogue(t *testing.T) {
 	}
 }
 
-// The last use is noted, but not again and again.
+// The last use is recorded, but not at each call.
 func TestMarkOpened(t *testing.T) {
 	f := newFixture(t)
 	f.load(f.musicFolder())

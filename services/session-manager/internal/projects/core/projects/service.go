@@ -12,37 +12,38 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 )
 
-// Workspace reads projects' files where they are and lists the tools that are there.
+// Workspace reads and writes projects' files and lists the tools in the workspace.
 type Workspace interface {
-	// ReadProject returns files of the project in root, as they are now, in the order of paths; paths are relative
-	// to root with forward slashes. A file with a known SHA-256 (hex) comes back as [Unchanged], without its
-	// content. It fails with not_found if root is not a folder.
+	// ReadProject returns present files of the project in root, in the order of paths; paths are relative to root with
+	// forward slashes. A file with a known SHA-256 (hex) is returned as [Unchanged], without its content. It fails with
+	// not_found if root is not a folder.
 	ReadProject(ctx context.Context, workspace, root string, paths []string, known map[string]string) (Folder, error)
-	// WriteProject replaces a file of the project in root, or makes it, and returns the SHA-256 (hex) of its content. was
-	// is that of the replaced file, "" where there is no file yet: it fails with file_changed_since_read if the file is
-	// another, and with file_busy.
+	// WriteProject replaces or creates a file of the project in root, and returns the SHA-256 (hex) of its content. was is
+	// the hash of the file to replace, "" if there is no file yet. It fails with file_changed_since_read if the file has a
+	// different hash, and with file_busy.
 	WriteProject(ctx context.Context, workspace, root, path string, content []byte, was string) (sha256 string, err error)
-	// ListFolder returns the entries of a folder of the project in root with names after a name, in order, at most
-	// limit, and whether there are more. It fails with file_not_found and invalid_params.
+	// ListFolder returns at most limit entries of a folder of the project in root, with names after the name after, in
+	// order, and whether there are more. It fails with file_not_found and invalid_params.
 	ListFolder(ctx context.Context, workspace, root, path, after string, limit int) ([]Entry, bool, error)
-	// ReadFile gives a file of the project in root to take, a piece at a time; the first may be empty. It fails with
-	// file_not_found, file_not_regular, invalid_params and capability_denied, and as take does.
+	// ReadFile passes a file of the project in root to take in pieces; the first may be empty. It fails with
+	// file_not_found, file_not_regular, invalid_params and capability_denied, and with the errors of take.
 	ReadFile(
 		ctx context.Context, workspace, root, path string, take func(size, modifiedAt int64, data []byte) error,
 	) error
 	// Catalogue returns the tools of a workspace.
 	Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error)
-	// LanguageServers returns the language servers of a project in a folder, or of all where both are empty.
+	// LanguageServers returns the language servers of a project in a folder, or of all projects if both are empty.
 	LanguageServers(ctx context.Context, workspace, project, root string) ([]contract.RunningLanguageServer, error)
-	// StopLanguageServers ends those of a project in a folder, of one language or, for "", of all, and returns them.
+	// StopLanguageServers ends the language servers of a project in a folder, of one language or, for "", of all, and
+	// returns them.
 	StopLanguageServers(
 		ctx context.Context, workspace, project, root, lang string,
 	) ([]contract.RunningLanguageServer, error)
 }
 
-// Folder is a project as read.
+// Folder is a project that was read.
 type Folder struct {
-	// Root is the project's folder with every link resolved.
+	// Root is the project's folder with all links resolved.
 	Root  string
 	Files []File
 }
@@ -52,22 +53,22 @@ type FileState int
 
 // The states of a file.
 const (
-	// Missing: there is no such file.
+	// Missing: the file does not exist.
 	Missing FileState = iota
-	// Found: Content holds it.
+	// Found: Content has the file's content.
 	Found
 	// Unchanged: the caller already has its content.
 	Unchanged
-	// Refused: it is there and cannot be used; Reason says why.
+	// Refused: the file exists but cannot be used; Reason has the cause.
 	Refused
 )
 
-// File is a project's file as it was read.
+// File is a project's file that was read.
 type File struct {
 	Path    string
 	State   FileState
 	Content []byte
-	// SHA256 is of its content in hex, where it was found or is unchanged.
+	// SHA256 is the hash of its content in hex, if it was found or is unchanged.
 	SHA256 string
 	Reason string
 }
@@ -76,56 +77,55 @@ type File struct {
 type CompileOutput struct {
 	// Snapshot is nil while there are errors or wanted files. Its outline is complete.
 	Snapshot *Snapshot
-	// ID, Description and Version are those of the project file; only with a snapshot.
+	// ID, Description and Version are those of the project file; they are set only with a snapshot.
 	ID, Description string
 	Version         int
 	Diagnostics     []Diagnostic
-	// Wanted are the files to be given with the next call.
+	// Wanted are the files that the next call needs.
 	Wanted []string
-	// Aliases and Prompts are in use, in the order of their names.
+	// Aliases and Prompts are those in use, in the order of their names.
 	Aliases, Prompts []Reference
 }
 
-// Places says which workspace an operator works in.
+// Places has the workspaces of operators.
 type Places interface {
-	// Take returns the workspace of an operator, who gets a free one if they have none; "" is the default one. It fails
-	// with unavailable if none is free.
+	// Take returns the workspace of an operator, and assigns a free one to an operator without; "" is the default one. It
+	// fails with unavailable if none is free.
 	Take(ctx context.Context, operator string) (string, error)
 }
 
-// Registry keeps the registered projects.
+// Registry stores the registered projects.
 type Registry interface {
 	// Find returns a project with the number of its sessions. It fails with not_found.
 	Find(ctx context.Context, owner, id string) (Project, error)
-	// Known fails with not_found for a project there is not.
+	// Known fails with not_found for an unknown project.
 	Known(ctx context.Context, owner, id string) error
 	// FindByPath returns the project registered from a folder, or nil.
 	FindByPath(ctx context.Context, owner, path string) (*Project, error)
 	// List returns up to limit projects of owner by id, after the id after.
 	List(ctx context.Context, owner, after string, limit int) ([]Project, error)
-	// Save registers p, or replaces the results of its compilation, evaluation and approval, with its snapshot,
-	// which may be nil, and the records of it; label, registered_at and last_opened_at of a registered project
-	// stay. It returns p as it is now and whether it was not registered before. It fails with [ErrOvertaken] if the
-	// approved version is another than was, and with conflict if the id belongs to another folder (details
-	// existing_path, incoming_id) or the folder to another id (details existing_id, incoming_id, path).
+	// Save registers p, or replaces the results of its compilation, evaluation and approval, with its snapshot, which may
+	// be nil, and their records; label, registered_at and last_opened_at of a registered project stay. It returns the
+	// stored p and whether it was not registered before. It fails with [ErrOvertaken] if the approved version is not was,
+	// and with conflict if the id belongs to another folder (details existing_path, incoming_id) or the folder to another
+	// id (details existing_id, incoming_id, path).
 	Save(
 		ctx context.Context, p Project, was string, snapshot *Snapshot, records func(created bool) []audit.Record,
 	) (Project, bool, error)
-	// Invalidate marks a registered project invalid, and appends the record of it.
+	// Invalidate marks a registered project as invalid, and appends the record of this.
 	Invalidate(ctx context.Context, owner, id string, diagnostics []Diagnostic, now int64, record audit.Record) error
-	// Evaluated stores p's state and its unresolved parts, unless the project was saved in between.
+	// Evaluated stores p's state and its unresolved parts, unless the project was saved meanwhile.
 	Evaluated(ctx context.Context, p Project) error
-	// SetLabel changes the operator's name of a project, nil for no label, and appends the record of it. It fails
-	// with not_found.
+	// SetLabel changes the operator's name of a project, nil for no label, and appends the record of this. It fails with
+	// not_found.
 	SetLabel(ctx context.Context, owner, id string, label *string, record audit.Record) error
-	// Opened notes when a session of the project was last used.
+	// Opened records the time of the last use of a session of the project.
 	Opened(ctx context.Context, owner, id string, now int64) error
 }
 
-// Approvals keeps the approved versions of projects.
+// Approvals stores the approved versions of projects.
 type Approvals interface {
-	// Upgrade stores the approval of a project without one, with the record of it. It has no effect on an approved
-	// project.
+	// Upgrade stores the approval of a project without one, with its record. It has no effect on an approved project.
 	Upgrade(ctx context.Context, p Project, record audit.Record) error
 	// Accepted returns the approved hash, the compiled hash and the accepted prompts of a project. It fails with
 	// not_found.
@@ -136,13 +136,13 @@ type Approvals interface {
 	Record(ctx context.Context, record audit.Record) error
 }
 
-// Contents keeps snapshots and prompts by their hashes.
+// Contents stores snapshots and prompts by their hashes.
 type Contents interface {
 	// Snapshot returns a snapshot's encoding. It fails with not_found.
 	Snapshot(ctx context.Context, hash string) ([]byte, error)
-	// PutPrompts keeps prompts' texts by their SHA-256 (hex).
+	// PutPrompts stores prompts' texts by their SHA-256 (hex).
 	PutPrompts(ctx context.Context, texts map[string]string, now int64) error
-	// PromptTexts returns the kept texts of prompts by their SHA-256 (hex).
+	// PromptTexts returns the stored texts of prompts by their SHA-256 (hex).
 	PromptTexts(ctx context.Context, hashes []string) (map[string]string, error)
 }
 
@@ -168,27 +168,29 @@ type Deps struct {
 	History   History
 	Config    localconfig.Source
 	Workspace Workspace
-	// Places says which workspace an operator works in.
+	// Places has the workspaces of operators.
 	Places Places
-	// Root is the folder of projects in a workspace, "" where they may be anywhere.
+	// Root is the folder that must contain all projects of a workspace, "" for no restriction.
 	Root string
 	Log  *slog.Logger
-	// Version is kaged's; a snapshot of another version is compiled again.
+	// Version is kaged's version; a snapshot of another version is compiled again.
 	Version string
 	Bounds  Bounds
 }
 
 // Bounds limit a project.
 type Bounds struct {
-	// Prompts bounds the prompts of one project together, in bytes: a run carries them in one message.
+	// Prompts is the maximum total size of the prompts of a project, in bytes, because one message has all prompts of a
+	// run.
 	Prompts int
-	// Files is how many files one is compiled from.
+	// Files is the maximum number of files from which a project is compiled.
 	Files int
-	// PromptCache bounds the prompts in memory, in bytes.
+	// PromptCache is the maximum size of the prompts in memory, in bytes.
 	PromptCache int
 }
 
-// Service is the registry. It is safe for concurrent use; goroutines it starts end with the call that started them.
+// Service is the registry. It is safe for concurrent use. Goroutines that it starts end with the call that started
+// them.
 type Service struct {
 	Deps
 	snapshots *cache[string, *Snapshot]
@@ -196,7 +198,7 @@ type Service struct {
 	opened    *cache[string, int64]
 }
 
-// Sizes of caches; their entries can be had again from the store or the files.
+// The sizes of caches; their entries can be read again from the store or the files.
 const (
 	cachedSnapshots = 256
 	cachedProjects  = 4096
@@ -212,7 +214,7 @@ func New(deps Deps) *Service {
 	}
 }
 
-// list names the registry's pages.
+// list is the name of the registry's pages.
 const list = "projects"
 
 func pageKey(p Project) page.Key { return page.Key{S: p.ID} }

@@ -8,8 +8,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// upgrade approves the version of a project that was registered before approvals were kept, with its prompts as
-// they are.
+// upgrade approves the version of a project that a kaged without approvals has registered, with its present prompts.
 func (s *Service) upgrade(ctx context.Context, p Project) (Project, error) {
 	if p.ApprovedHash != "" || p.CompiledHash == "" {
 		return p, nil
@@ -68,7 +67,7 @@ func (s *Service) approvedHash(ctx context.Context, p Project) (string, error) {
 	return approval.Hash(files), nil
 }
 
-// promptTexts returns the texts of the prompts that are there, by path.
+// promptTexts returns the texts of the existing prompts, by path.
 func (s *Service) promptTexts(
 	ctx context.Context, workspace, root string, refs []Reference,
 ) (map[string]string, error) {

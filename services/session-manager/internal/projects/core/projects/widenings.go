@@ -10,13 +10,13 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/approval"
 )
 
-// The reasons of a conflict over an approval.
+// The reasons of a conflict about an approval.
 const (
 	approvalRequired = "approval_required"
 	approvalChanged  = "approval_changed"
 )
 
-// conflict refuses the files with their widenings and the way to approve them.
+// conflict returns the error for files that widen, with the widenings and the way to approve them.
 func (x *candidate) conflict(reason, id string) *fault.Error {
 	say := "The project's files grant more than was approved (%s); it goes on with the approved version. `kaged " +
 		"project approve` shows and approves them."
@@ -29,7 +29,7 @@ func (x *candidate) conflict(reason, id string) *fault.Error {
 		With("diff", x.diff())
 }
 
-// summary names the first of the keys that widen.
+// summary names the first keys that widen.
 func summary(list []approval.Widening) string {
 	const most = 3
 	var words []string
@@ -46,13 +46,13 @@ func summary(list []approval.Widening) string {
 	return strings.Join(words, ", ")
 }
 
-// The most widenings that are listed, and the longest value of one in bytes.
+// The maximum number of listed widenings, and the maximum size of a value in bytes.
 const (
 	maxWidenings = 200
 	maxGrant     = 1000
 )
 
-// Listed returns a list as it is shown: as many as fit, and the last says how many more there are.
+// Listed returns a list in the form for people: as many entries as fit; the last one has the number of the others.
 func Listed(list []approval.Widening) []approval.Widening {
 	shown := slices.Clone(list)
 	if len(list) > maxWidenings {
@@ -66,7 +66,7 @@ func Listed(list []approval.Widening) []approval.Widening {
 	return shown
 }
 
-// widenings returns a list as details of an error and records hold it.
+// widenings returns a list in the form for the details of an error and for records.
 func widenings(list []approval.Widening) []any {
 	orNil := func(text string) any {
 		if text == "" {

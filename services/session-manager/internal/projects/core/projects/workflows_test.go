@@ -7,8 +7,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// An issue is assigned to a workflow by the names that the approved project file declares: another is refused with
-// those that there are. T-ISSUE-UPDATE-06.
+// An issue can be assigned to the workflows that the approved project file declares: another name is refused with the
+// valid ones. T-ISSUE-UPDATE-06.
 func TestDeclaredWorkflows(t *testing.T) {
 	f := newFixture(t)
 	declared := music + "workflows:\n  - {name: nightly, description: Sweeps., invokable_by: [operator]}\n"
