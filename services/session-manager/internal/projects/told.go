@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// told is a registry that tells of changes after they were stored.
+// told is a registry that reports changes after they were stored.
 type told struct {
 	projects.Registry
 	changed func(owner, id string, state projects.State)

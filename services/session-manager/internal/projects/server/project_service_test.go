@@ -32,7 +32,7 @@ import (
 	sagasstore "kaged.dev/services/session-manager/internal/sagas/store"
 )
 
-// music is a project of two agents in one cage, which warns of a key without effect.
+// music is a project with two agents in one cage. It causes a warning about a key without effect.
 const music = `version: 1
 project: music
 description: About music
@@ -47,7 +47,7 @@ primary:
   compaction: {strategy: checkpoint}
 `
 
-// dormant is that warning.
+// dormant is this warning.
 const dormant = "strategy: checkpoint is not in force yet: conversations are compacted by drop."
 
 // broken is a project with an agent that lacks a model.
@@ -57,7 +57,7 @@ primary:
   system_prompt: ./p.md
 `
 
-// toolRunner holds folders' files in memory, and has a tool of each kind.
+// toolRunner has folders' files in memory, and a tool of each kind.
 type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	folders map[string]map[string]string
@@ -148,7 +148,7 @@ func client(t *testing.T, toml string, folders map[string]map[string]string) ses
 	}))
 }
 
-// twoSessions are ended with any project.
+// twoSessions ends two sessions with any project.
 type twoSessions struct{}
 
 func (twoSessions) EndProjectSessions(context.Context, string, string) (int, error) { return 2, nil }
@@ -157,8 +157,8 @@ func ada(t *testing.T) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: "ada"})
 }
 
-// A project goes from load to unregister over the wire, shown in full at each step. A-PROJ-LOAD-03, A-PROJ-LOAD-04,
-// A-PROJ-GET-01, A-PROJ-CAP-01..03, A-PROJ-CAP-05, A-PROJ-LIST-02, A-PROJ-DEL-01.
+// A project is loaded, read and unregistered over the protocol, and each step returns it completely. A-PROJ-LOAD-03,
+// A-PROJ-LOAD-04, A-PROJ-GET-01, A-PROJ-CAP-01..03, A-PROJ-CAP-05, A-PROJ-LIST-02, A-PROJ-DEL-01.
 func TestLifeOfAProject(t *testing.T) {
 	folders := map[string]map[string]string{"/m": {".kaged/project.yaml": music}}
 	c := client(t, "[models]\nfast = \"play:x\"\n", folders)
@@ -225,7 +225,7 @@ func TestLifeOfAProject(t *testing.T) {
 	}
 }
 
-// Refusals keep their codes and details over the wire. A-PROJ-LOAD-05, A-PROJ-LOAD-06.
+// Errors keep their codes and details over the protocol. A-PROJ-LOAD-05, A-PROJ-LOAD-06.
 func TestRefusals(t *testing.T) {
 	c := client(t, "", map[string]map[string]string{
 		"/broken": {".kaged/project.yaml": broken}, "/huge": {".kaged/project.yaml": "refuse"}, "/empty": {},
@@ -264,5 +264,5 @@ func TestRefusals(t *testing.T) {
 
 func failure[T any](_ T, err error) error { return err }
 
-// rootCage is the cage of the project's agents in one line.
+// rootCage is the cage of the project's agents on one line.
 const rootCage = "fs rw project:/src, ro /usr/share; net b:2, a:1; seccomp default; capabilities none"

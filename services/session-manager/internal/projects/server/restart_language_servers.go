@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// RestartLanguageServers ends language servers of a project, which start again with the next question.
+// RestartLanguageServers ends language servers of a project. They start again with the next query.
 func (s *Server) RestartLanguageServers(
 	ctx context.Context, req *apiv1.RestartLanguageServersRequest,
 ) (*apiv1.RestartLanguageServersResponse, error) {

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sagas/core/unregister"
 )
 
-// Server is the gRPC service. Handlers translate and delegate.
+// Server is the gRPC service. Its handlers convert messages and call core.
 type Server struct {
 	sessionmanagerv1.UnimplementedProjectServiceServer
 	projects   *projects.Service
@@ -22,5 +22,5 @@ func New(registry *projects.Service, unregister *unregister.Saga) *Server {
 	return &Server{projects: registry, unregister: unregister}
 }
 
-// owner returns the calling operator, checked by an interceptor.
+// owner returns the calling operator. An interceptor has checked it.
 func owner(ctx context.Context) string { return ident.CallerFrom(ctx).UserID }

@@ -1,4 +1,4 @@
-// Package store keeps the registry of projects in Postgres. [Hold] joins the transaction of another context.
+// Package store stores the registry of projects in Postgres. [Hold] uses the transaction of another context.
 package store
 
 import (
@@ -18,14 +18,14 @@ import (
 	"kaged.dev/services/session-manager/internal/stored"
 )
 
-// Projects keeps the registry of projects. It implements projects.Registry, projects.Approvals and projects.Contents.
+// Projects stores the registry of projects. It implements projects.Registry, projects.Approvals and projects.Contents.
 type Projects struct{ db database.DB }
 
 // NewProjects returns the registry in db.
 func NewProjects(db database.DB) *Projects { return &Projects{db} }
 
-// Hold keeps a project from being unregistered until the caller's transaction ends; a session is created in the
-// same transaction. It fails with not_found.
+// Hold prevents the unregistration of a project until the caller's transaction ends; a session is created in the same
+// transaction. It fails with not_found.
 func Hold(ctx context.Context, q database.Querier, owner, id string) error {
 	_, err := db.New(q).HoldProject(ctx, owner, id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -34,8 +34,8 @@ func Hold(ctx context.Context, q database.Querier, owner, id string) error {
 	return database.Fail(err, "hold project")
 }
 
-// Lock keeps a project, and sessions from being created in it, until the caller's transaction ends. It fails with
-// not_found.
+// Lock prevents changes of a project, and the creation of sessions in it, until the caller's transaction ends. It fails
+// with not_found.
 func Lock(ctx context.Context, q database.Querier, owner, id string) error {
 	_, err := db.New(q).LockProject(ctx, owner, id)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -201,7 +201,8 @@ func (s *Projects) Record(ctx context.Context, record audit.Record) error {
 	return database.Fail(err, "append record")
 }
 
-// idTaken says from which folder p's id is registered; if that is p's own, its approval was overtaken.
+// idTaken returns the error for an id that is registered from another folder. If the folder is p's own, p's approval
+// was overtaken.
 func (s *Projects) idTaken(ctx context.Context, p projects.Project) error {
 	other, err := s.Find(ctx, p.Owner, p.ID)
 	if err != nil {
@@ -214,7 +215,7 @@ func (s *Projects) idTaken(ctx context.Context, p projects.Project) error {
 		With("existing_path", other.Path).With("incoming_id", p.ID)
 }
 
-// pathTaken says under which id p's folder is registered.
+// pathTaken returns the error for a folder that is registered with another id.
 func (s *Projects) pathTaken(ctx context.Context, p projects.Project) error {
 	other, err := s.FindByPath(ctx, p.Owner, p.Path)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// saveParams is a project as its row. Text of project files is cleaned of characters that Postgres cannot hold.
+// saveParams converts a project to its row. In the text of project files it replaces characters that Postgres cannot
+// store.
 func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
 	params := db.SaveProjectParams{
 		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description),
@@ -44,8 +45,8 @@ func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
 	return params, err
 }
 
-// projectFromRow is the reverse; unselected columns stay empty. A field that cannot be read stays empty and a
-// diagnostic says so: one row never hides the others.
+// projectFromRow is the reverse; unselected columns stay empty. A field that cannot be read stays empty, with a
+// diagnostic: one row never hides the others.
 func projectFromRow(row db.Project) projects.Project {
 	p := projects.Project{
 		Owner: row.OwnerUserID, ID: row.ID, Path: row.Path, Label: row.Label, Description: row.Description,

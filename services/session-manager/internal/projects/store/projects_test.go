@@ -24,7 +24,7 @@ var _ interface {
 	projects.Contents
 } = (*store.Projects)(nil)
 
-// whole is a project with every field set.
+// whole returns a project with every field set.
 func whole(owner, id, path string) projects.Project {
 	return projects.Project{
 		Owner: owner, ID: id, Path: path, Description: "Music.", DSLVersion: 1, State: projects.Pending,
@@ -80,7 +80,7 @@ func addSession(t *testing.T, pool *pgxpool.Pool, id, owner, project, state stri
 	}
 }
 
-// A project reads back as it was saved, with the number of its sessions, and its snapshot with it.
+// A stored project is unchanged when it is read, with the number of its sessions and its snapshot.
 func TestSaveProject(t *testing.T) {
 	pool := storetest.Open(t)
 	s := store.NewProjects(pool)
@@ -135,7 +135,7 @@ func TestSaveAgain(t *testing.T) {
 	}
 }
 
-// An id belongs to one folder and a folder to one id, for each operator. A-PROJ-LOAD-07, A-PROJ-LOAD-10.
+// For each operator, an id belongs to one folder and a folder to one id. A-PROJ-LOAD-07, A-PROJ-LOAD-10.
 func TestCollisions(t *testing.T) {
 	pool := storetest.Open(t)
 	s := store.NewProjects(pool)
@@ -158,7 +158,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// Projects are listed by id, page by page, each operator's own. A-PROJ-LIST-01.
+// Projects are listed by id, page by page, for each operator only their own. A-PROJ-LIST-01.
 func TestListProjects(t *testing.T) {
 	s := store.NewProjects(storetest.Open(t))
 	for _, id := range []string{"c", "a", "b"} {
@@ -180,7 +180,7 @@ func TestListProjects(t *testing.T) {
 	}
 }
 
-// An evaluation's result is stored, unless the project was saved or invalidated since it was read.
+// An evaluation's result is stored, unless the project was saved or invalidated after it was read.
 func TestEvaluated(t *testing.T) {
 	s := store.NewProjects(storetest.Open(t))
 	read, _ := saveProject(t, s, whole("ada", "music", "/music"))
@@ -218,7 +218,7 @@ func TestEvaluated(t *testing.T) {
 	}
 }
 
-// A folder finds its project.
+// A project is found by its folder.
 func TestFindByPath(t *testing.T) {
 	s := store.NewProjects(storetest.Open(t))
 	saveProject(t, s, whole("ada", "music", "/music"))
@@ -230,7 +230,7 @@ func TestFindByPath(t *testing.T) {
 	}
 }
 
-// A prompt's text is kept once and can be had by its hash.
+// A prompt's text is stored once and can be read by its hash.
 func TestPutPrompts(t *testing.T) {
 	pool := storetest.Open(t)
 	s := store.NewProjects(pool)

@@ -24,10 +24,10 @@ func (s *Projects) AddVersion(
 	return added, database.Fail(err, "add a version of a prompt")
 }
 
-// addTries is how often a version is added that another writer adds to the same prompt meanwhile.
+// addTries is the maximum number of tries to add a version while other writers add versions of the same prompt.
 const addTries = 10
 
-// addVersion adds a version unless the last one is the same text, and returns the last.
+// addVersion adds a version unless the latest one has the same text, and returns the latest.
 func addVersion(
 	ctx context.Context,
 	q database.Querier,
