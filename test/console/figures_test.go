@@ -23,9 +23,17 @@ import (
 // slowdown is the factor by which the browser's CPU is slowed down, to that of a weak laptop.
 const slowdown = 4
 
-// observed makes a page record its long tasks, and for each delta of the socket the time until the next paint.
+// observed makes a page record its long tasks, and for each delta of the socket the time until the next paint. It
+// adds one task to each frame.
 const observed = `
 	window.long = []; window.latency = [];
+	const painted = new MessageChannel();
+	let waiting = [], drawn = [];
+	painted.port1.onmessage = () => {
+		const now = performance.now();
+		for (const at of drawn) window.latency.push(now - at);
+		drawn = [];
+	};
 	new PerformanceObserver(l => window.long.push(...l.getEntries().map(e => e.duration)))
 		.observe({ type: "longtask", buffered: true });
 	window.WebSocket = class extends WebSocket {
@@ -33,10 +41,10 @@ const observed = `
 			super(...args);
 			this.addEventListener("message", e => {
 				if (!e.data.includes('"message.delta"')) return;
-				const at = performance.now();
+				if (waiting.push(performance.now()) > 1) return;
 				requestAnimationFrame(() => {
-					const painted = new MessageChannel();
-					painted.port1.onmessage = () => window.latency.push(performance.now() - at);
+					drawn.push(...waiting);
+					waiting = [];
 					painted.port2.postMessage(0);
 				});
 			});
@@ -128,8 +136,9 @@ func BenchmarkFigures(b *testing.B) {
 		}
 		return fakellm.Step{fakellm.Say("An answer.")}
 	})
-	id := w.session(b, "long", "")
+	id, second := w.session(b, "long", ""), w.session(b, "long too", "")
 	w.fill(b, id, turns)
+	w.fill(b, second, turns)
 	page := newBrowser(b, w)
 	page.before(b, observed)
 	page.slow(b, slowdown)
@@ -151,6 +160,16 @@ func BenchmarkFigures(b *testing.B) {
 		}
 		page.uncached(b, false)
 
+		page.open(b, w, "/sessions/"+second)
+		page.shows(b, fmt.Sprintf("Answer %d", turns))
+		before, began := page.metric(b, "TaskDuration"), time.Now()
+		w.do(b, "POST", "/api/v1/sessions/"+second+"/messages", map[string]any{"content": "burst"}, nil)
+		w.idle(b, second) // asked of kaged: a question to the page would be work for it
+		page.until(b, "the end of the burst", `document.querySelector(".rows").textContent.includes("the end of the burst")`)
+		b.ReportMetric(100*(page.metric(b, "TaskDuration")-before)/time.Since(began).Seconds(), "burst-task-percent")
+		b.ReportMetric(rendererPSS(b), "burst-renderer-pss-MB")
+		b.ReportMetric(eval[float64](b, page, `p95(window.latency)`), "burst-message-to-paint-p95-ms")
+
 		page.open(b, w, "/sessions/"+id)
 		page.shows(b, fmt.Sprintf("Answer %d", turns))
 		report := func(name string) {
@@ -163,15 +182,6 @@ func BenchmarkFigures(b *testing.B) {
 		page.until(b, "the first turn", `document.querySelector(".talk-bar").innerText.startsWith("turns 1 to ")`)
 		page.run(b, "to the end", chromedp.KeyEvent(kb.End))
 		report("scroll")
-
-		page.open(b, w, "/sessions/"+id)
-		page.shows(b, fmt.Sprintf("Answer %d", turns))
-		before, began := page.metric(b, "TaskDuration"), time.Now()
-		w.do(b, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "burst"}, nil)
-		page.until(b, "the end of the burst", `document.querySelector(".rows").innerText.includes("the end of the burst")`)
-		b.ReportMetric(100*(page.metric(b, "TaskDuration")-before)/time.Since(began).Seconds(), "burst-task-percent")
-		b.ReportMetric(rendererPSS(b), "burst-renderer-pss-MB")
-		b.ReportMetric(eval[float64](b, page, `p95(window.latency)`), "burst-message-to-paint-p95-ms")
-		w.idle(b, id)
+		b.ReportMetric(rendererPSS(b), "all-turns-renderer-pss-MB")
 	}
 }

@@ -24,7 +24,8 @@ func (w *world) fill(t testing.TB, session string, turns int) {
 		"alter table session_manager.messages disable trigger user",
 		fmt.Sprintf(`insert into session_manager.messages
 			(id, session_id, ordinal, role, content, blocks, metadata, created_at)
-			select lpad(n::text, 26, '0'), '%s', n, case when n %% 2 = 1 then 'operator' else 'primary' end,
+			select lpad((n + (select count(*) from session_manager.messages))::text, 26, '0'), '%s', n,
+				case when n %% 2 = 1 then 'operator' else 'primary' end,
 				case when n %% 2 = 1 then 'Question ' || (n + 1) / 2 || ' of many.'
 					else 'Answer ' || n / 2 || ': ' || repeat('some words of an answer ', (n * 7 %% 60)::int) end,
 				case when n %% 2 = 0 then jsonb_build_array(
