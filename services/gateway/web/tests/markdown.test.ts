@@ -74,3 +74,19 @@ test("a reference may be defined anywhere in a text that is whole", () => {
   const text = "See [it][1].\n\nMore.\n\n[1]: https://example.com/\n";
   assert.equal(new Parts().of(text, false).length, 1);
 });
+
+test("a text that grows has the tree of the text that is there at once", () => {
+  const pieces = ["word", "a", "1", "22", " ", "  ", ".", ",", ")", "(", "'", "*", "**", "_", "`", "#", "-", "\n", "\n\n", "|", "[", "]", "!", "<", "div", ">", "&", "amp", ";", ":", "//", "@", "www", "~", "\\", "é", "=", "+ "];
+  let seed = 7;
+  const random = (n: number) => (seed = (seed * 48_271) % 2_147_483_647) % n;
+  const tree = (parts: Part[]) => JSON.stringify(parts.map((part) => part.tree), (name, value) => (name === "position" ? undefined : value));
+  for (let round = 0; round < 1500; round++) {
+    const grown = new Parts();
+    let text = "";
+    for (let n = 0; n < 14; n++) {
+      for (let more = 1 + random(3); more > 0; more--) text += pieces[random(2) ? random(5) : random(pieces.length)];
+      const parts = grown.of(text, true);
+      if (!grown.wait) assert.equal(tree(parts), tree(new Parts().of(text, true)), JSON.stringify(text));
+    }
+  }
+});

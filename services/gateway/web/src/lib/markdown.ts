@@ -79,6 +79,8 @@ export class Parts {
     if (!rest) return this.done;
     if (live && this.fence && rest.startsWith(this.fence) && rest.length > longestOpen) return [...this.done, ...this.openCode(rest)];
     if (!live) return [...this.done, part(this.from, rest, this.joined, true)];
+    const longer = this.open?.at === this.from ? grown(this.open, rest) : null;
+    if (longer) return [...this.done, (this.open = longer)];
     const now = performance.now();
     if (this.open?.at === this.from && this.open.text !== rest && now < this.next) this.wait = this.next - now;
     else if (this.open?.at !== this.from || this.open.text !== rest) {
@@ -172,6 +174,33 @@ function between(text: string, from: number, until: number): number {
 
 function part(at: number, text: string, joined = false, done = false): Part {
   return { at, text, tree: done ? kept(text) : parse(text), joined, code: false };
+}
+
+/** plain is text that means nothing but itself wherever it follows such text within a line. */
+const plain = /^[\p{L}\p{N} ,.'"]+$/u;
+/** A line that cannot become another kind of block by more words. */
+const settled = /^[^<]*(\p{L}|\d +[^ .)])[^<]*$/u;
+/** What may become a link when more of the word comes. */
+const mayLink = /www|[@:/]\S*$/i;
+
+/** grown returns a part with more text without parsing it, null where that may mean more than words at the end of a line. */
+function grown(open: Part, text: string): Part | null {
+  if (!open.tree || open.text === text || !text.startsWith(open.text)) return null;
+  const before = open.text.trimEnd();
+  const added = text.slice(before.length);
+  const line = before.slice(before.lastIndexOf("\n") + 1);
+  if (!settled.test(line) || !plain.test(added) || !plain.test(before.slice(-1)) || mayLink.test(text.slice(before.lastIndexOf(" ") + 1))) return null;
+  const tree = lengthened(open.tree, added.trimEnd());
+  return tree ? { ...open, text, tree: tree as Root } : null;
+}
+
+/** lengthened returns a copy of a node with more text at its end, null where no paragraph ends in text. */
+function lengthened(node: unknown, added: string, inText = false): unknown {
+  const { type, value, children } = node as { type: string; value?: string; children?: unknown[] };
+  if (type === "text" && inText && value && plain.test(value.slice(-1))) return { ...(node as object), value: value + added };
+  if (!children?.length || !["root", "paragraph", "list", "listItem", "blockquote"].includes(type)) return null;
+  const last = lengthened(children[children.length - 1], added, type === "paragraph");
+  return last && { ...(node as object), children: [...children.slice(0, -1), last] };
 }
 
 /** Trees of texts that do not grow, for rows that are drawn again. */
