@@ -92,6 +92,8 @@ type Request struct {
 	CacheKey string
 	// Agent is the tree path of the calling agent. Only the rehearsal driver uses it; it is not sent to providers.
 	Agent string `json:"-"`
+	// Memory is what the driver keeps of the conversation until its next request; nil disables that.
+	Memory *Memory `json:"-"`
 	// Superseded is the number of the model's turns that compactions removed from Messages. Only the rehearsal driver uses
 	// it.
 	Superseded int `json:"-"`

@@ -26,6 +26,9 @@ type Config struct {
 	// LargeAnswersBytes bounds the memory of answers of more than 1 MiB while they come in, each counted as
 	// max_answer_bytes. Further ones are read no further until one of them is whole; their providers wait.
 	LargeAnswersBytes int64 `toml:"large_answers_bytes"`
+	// EncodedBytes bounds the memory of encoded conversations, which are kept from one request of a run to the next. Past
+	// it, and with 0, a conversation is encoded anew for each request.
+	EncodedBytes int64 `toml:"encoded_bytes"`
 	// RetryTries is how often the last target of an alias is asked, RetryDelay the time between the first two tries, which
 	// doubles, RetryLongest the longest time that is waited.
 	RetryTries   int             `toml:"retry_tries"`
@@ -55,6 +58,7 @@ func DefaultConfig() Config {
 		ModelIdle:      config.Duration(wire.DefaultIdle), ModelLongest: config.Duration(wire.DefaultLongest),
 		MaxAnswerBytes:    wire.DefaultMaxAnswer,
 		LargeAnswersBytes: wire.DefaultLarge,
+		EncodedBytes:      128 << 20,
 		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay),
 		RetryLongest:  config.Duration(run.LongestDelay),
 		ParallelTools: run.Parallel, ParallelAgents: run.Agents, TurnAgents: run.TurnAgents, LiveAgents: run.LiveAgents,
@@ -91,6 +95,8 @@ func (c Config) Validate() error {
 			rpc.MaxMessage)
 	case c.LargeAnswersBytes <= 0:
 		return fault.New(fault.BadRequest, "services.harness.large_answers_bytes must be greater than zero.")
+	case c.EncodedBytes < 0:
+		return fault.New(fault.BadRequest, "services.harness.encoded_bytes must not be negative.")
 	case c.RetryTries <= 0:
 		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
 	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/services/harness/internal/adapter/models"
@@ -48,7 +49,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Log: deps.Log, Workspaces: workspaces,
 		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry, deps.Log),
 		MaxHistoryBytes: cfg.MaxHistoryBytes,
-		Limits:          cfg.limits(), Hooks: deps.Hooks, CagesOnly: deps.CagesOnly,
+		Limits:          cfg.limits(), Memories: llm.NewMemories(cfg.EncodedBytes), Hooks: deps.Hooks, CagesOnly: deps.CagesOnly,
 	})
 	return &Service{server: srv, client: client, workspaces: workspaces}, nil
 }

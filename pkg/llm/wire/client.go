@@ -65,16 +65,35 @@ func Client(base *http.Client) *http.Client {
 	}
 }
 
-// holdTransport sends a request after hold has returned.
+// bodyTransport sends requests with a given body.
+type bodyTransport struct {
+	next http.RoundTripper
+	body *Body
+}
+
+func (t bodyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+	return t.next.RoundTrip(t.body.put(req))
+}
+
+// holdTransport sends a request after hold has returned. body describes the body of the request; nil means that it must
+// be read first.
 type holdTransport struct {
 	next http.RoundTripper
+	body *llm.Body
 	hold func(context.Context, llm.Body) error
 }
 
 func (t holdTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	req, body, err := summed(req)
+	body, err := t.body, error(nil)
+	if body == nil {
+		body = new(llm.Body)
+		req, *body, err = summed(req)
+	}
 	if err == nil {
-		err = t.hold(req.Context(), body)
+		err = t.hold(req.Context(), *body)
 	}
 	if err != nil {
 		if req.Body != nil {

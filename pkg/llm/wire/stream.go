@@ -102,6 +102,8 @@ type Call struct {
 	Request llm.Request
 	// Names is the encoding of tool names that the request was built with.
 	Names *Names
+	// Body is the request's body, unless Open makes one.
+	Body *Body
 	// Open sends the request with the given client and returns a successful answer with an unread
 	// body.
 	Open func(ctx context.Context, client *http.Client) (*http.Response, error)
@@ -166,8 +168,13 @@ func (r *run) do() error {
 // client returns the client of the call, which sends no byte while the request is on hold.
 func (r *run) client() *http.Client {
 	client := Client(r.call.Options.Client)
+	var about *llm.Body
+	if body := r.call.Body; body != nil {
+		client.Transport = bodyTransport{client.Transport, body}
+		about = &body.about
+	}
 	if hold := r.call.Request.Hold; hold != nil {
-		client.Transport = holdTransport{client.Transport, func(ctx context.Context, body llm.Body) error {
+		client.Transport = holdTransport{client.Transport, about, func(ctx context.Context, body llm.Body) error {
 			r.watch.stop()
 			defer r.watch.start()
 			return hold(ctx, body)

@@ -71,10 +71,21 @@ var (
 
 func benchClient(b testing.TB, w world) harnessv1.HarnessServiceClient {
 	b.Helper()
+	return clientOf(b, w, w)
+}
+
+// clientOf returns a client of a harness with models.
+func clientOf(b testing.TB, w world, models loop.Models) harnessv1.HarnessServiceClient {
+	b.Helper()
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	listener := bufconn.Listen(256 << 10)
 	srv := grpc.NewServer(rpc.ServerOptions(log)...)
-	s := New(Deps{Log: log, Workspaces: worldSpaces{w}, Models: w, Prices: w, MaxHistoryBytes: 64 << 20})
+	limits := loop.DefaultLimits()
+	limits.CallRepeats, limits.CycleRepeats = 1<<20, 1<<20 // the model of a benchmark repeats itself
+	s := New(Deps{
+		Limits: limits, Log: log, Workspaces: worldSpaces{w}, Models: models, Prices: w, MaxHistoryBytes: 64 << 20,
+		Memories: llm.NewMemories(64 << 20),
+	})
 	harnessv1.RegisterHarnessServiceServer(srv, s)
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(listener) }()
@@ -94,8 +105,15 @@ func benchClient(b testing.TB, w world) harnessv1.HarnessServiceClient {
 	return harnessv1.NewHarnessServiceClient(conn)
 }
 
+// question is a conversation of one message.
+var question = []*harnessv1.Message{
+	{Role: harnessv1.Role_ROLE_USER, Blocks: llmproto.Blocks([]llm.Block{{Text: &llm.Text{Text: "Go."}}})},
+}
+
 // beginRun opens a run of an agent with one tool, up to its begin.
-func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.HarnessService_RunClient {
+func beginRun(
+	b testing.TB, client harnessv1.HarnessServiceClient, history []*harnessv1.Message,
+) harnessv1.HarnessService_RunClient {
 	b.Helper()
 	stream, err := client.Run(b.Context())
 	if err != nil {
@@ -112,9 +130,7 @@ func beginRun(b testing.TB, client harnessv1.HarnessServiceClient) harnessv1.Har
 	start.MaxSteps = &hundred
 	for _, req := range []*harnessv1.RunRequest{
 		{Request: &harnessv1.RunRequest_Start{Start: start}},
-		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: []*harnessv1.Message{
-			{Role: harnessv1.Role_ROLE_USER, Blocks: llmproto.Blocks([]llm.Block{{Text: &llm.Text{Text: "Go."}}})},
-		}}}},
+		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: history}}},
 		{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{}}},
 	} {
 		if err := stream.Send(req); err != nil {
@@ -141,9 +157,9 @@ func grant(b testing.TB, stream harnessv1.HarnessService_RunClient, ev *harnessv
 }
 
 // play runs one run, answering as session-manager does but without a store, and returns the number of events.
-func play(b testing.TB, client harnessv1.HarnessServiceClient) int {
+func play(b testing.TB, client harnessv1.HarnessServiceClient, history []*harnessv1.Message) int {
 	b.Helper()
-	stream := beginRun(b, client)
+	stream := beginRun(b, client, history)
 	for n := 1; ; n++ {
 		ev, err := stream.Recv()
 		if err != nil {
@@ -187,7 +203,7 @@ func BenchmarkRound(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		ended = time.Time{}
-		play(b, client)
+		play(b, client, question)
 	}
 	b.ReportMetric(float64(spent.Microseconds())/float64(rounds), "µs/round")
 }
@@ -206,7 +222,7 @@ func BenchmarkBurst(b *testing.B) {
 	b.ReportAllocs()
 	events := 0
 	for b.Loop() {
-		events = play(b, client)
+		events = play(b, client, question)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/deltas, "ns/delta")
 	b.ReportMetric(float64(events), "events/run")
@@ -220,6 +236,6 @@ func BenchmarkFirstToken(b *testing.B) {
 	}})
 	b.ReportAllocs()
 	for b.Loop() {
-		play(b, client)
+		play(b, client, question)
 	}
 }

@@ -30,7 +30,7 @@ func TestBackpressureReachesTheProvider(t *testing.T) {
 			}
 			yield(llm.Event{Done: &llm.Done{}}, nil)
 		}})
-		stream := beginRun(t, client)
+		stream := beginRun(t, client, question)
 		for {
 			ev, err := stream.Recv()
 			if err != nil {

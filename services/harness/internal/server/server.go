@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
 	"kaged.dev/services/harness/internal/core/loop"
 
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
@@ -30,6 +31,8 @@ type Deps struct {
 	MaxHistoryBytes int
 	// Limits bounds each run.
 	Limits loop.Limits
+	// Memories bound what drivers keep of conversations between requests; nil keeps nothing.
+	Memories *llm.Memories
 	// Hooks take part in runs, in this order.
 	Hooks []loop.Hook
 	// CagesOnly refuses agents without a cage.

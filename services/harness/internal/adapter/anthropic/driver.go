@@ -1,10 +1,10 @@
 // Package anthropic speaks Anthropic's Messages API, to Anthropic itself and to every server that offers it.
 //
-// The SDK encodes requests and makes the connection; [wire] runs the call; decode.go reads the events. Its union
-// type for events costs 10.7 µs and 8 KB for each delta, because it holds every field of every event: eight times
-// the whole way from the stream's bytes to the delta here (1.4 µs, 0.3 KB; finding the event takes 0.1 µs of it;
-// see BenchmarkDecode). So the members that a delta needs are picked out of its JSON, and everything else, which
-// comes once or twice in an answer, is read with the SDK's types.
+// The SDK encodes the parameters of a request and makes the connection; conversation.go encodes the conversation;
+// [wire] runs the call; decode.go reads the events. The SDK's union type for events costs 10.7 µs and 8 KB for each
+// delta, because it holds every field of every event: eight times the whole way from the stream's bytes to the delta
+// here (1.4 µs, 0.3 KB; finding the event takes 0.1 µs of it; see BenchmarkDecode). So the driver picks the members
+// of a delta out of its JSON, and reads the other events, which come once or twice in an answer, with the SDK's types.
 //
 // A call uses only the target's key, headers and base URL, and no key, token, profile, header or base URL of the
 // environment.
@@ -18,6 +18,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 )
@@ -46,29 +47,33 @@ func New(target llm.Target, opts wire.Options) *Driver {
 func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		names := wire.NewNames(req)
+		body, err := d.body(req, names)
+		if err != nil {
+			yield(llm.Event{}, fault.Wrap(err, fault.Internal, "The request cannot be encoded."))
+			return
+		}
 		call := wire.Call{
 			Target:  d.target,
 			Options: d.opts,
 			Request: req,
 			Names:   names,
 			Decoder: newDecoder(d.origin(req.Model)),
-			Open: func(ctx context.Context, client *http.Client) (*http.Response, error) {
-				return d.open(ctx, client, d.params(req, names))
-			},
+			Body:    body,
+			Open:    d.open,
 		}
 		wire.Stream(ctx, call)(yield)
 	}
 }
 
-// open sends the request. The raw response is asked for, so that the SDK leaves the stream unread.
-func (d *Driver) open(ctx context.Context, client *http.Client, params sdk.MessageNewParams) (*http.Response, error) {
+// open sends the request; the client adds the body. The raw response is asked for, so that the SDK leaves the stream
+// unread.
+func (d *Driver) open(ctx context.Context, client *http.Client) (*http.Response, error) {
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
 		option.WithoutOpenTelemetry(),
 		option.WithBaseURL(d.target.BaseURL),
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(0),
-		option.WithJSONSet("stream", true),
 		option.WithHeader("User-Agent", wire.UserAgent()),
 	}
 	if d.target.APIKey != "" {
@@ -80,7 +85,7 @@ func (d *Driver) open(ctx context.Context, client *http.Client, params sdk.Messa
 	// A client made as a value has only these options; the SDK's constructor would read the environment.
 	c := sdk.Client{Options: opts}
 	var resp *http.Response
-	if err := c.Post(ctx, "v1/messages", params, &resp); err != nil {
+	if err := c.Post(ctx, "v1/messages", nil, &resp); err != nil {
 		return nil, err
 	}
 	return resp, nil

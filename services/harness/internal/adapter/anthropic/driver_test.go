@@ -18,7 +18,9 @@ var suite = drivertest.Suite{
 	New:    func(target llm.Target, opts wire.Options) llm.Driver { return anthropic.New(target, opts) },
 }
 
-// The driver keeps every promise of llm.Driver.
+// The driver keeps every promise of llm.Driver: among them, a bound on the answer reaches the provider, and no other
+// bound does (H-STREAM-LIM-02, H-TEST-LIM-01), the sentences and statuses for too long conversations are known
+// (H-COMPACT-REACT-01), and each request names kaged in its User-Agent (H-SCOPE-03).
 func TestDriver(t *testing.T) { suite.Run(t) }
 
 // Streams of Anthropic, and of servers that are compatible with it in their own ways, are read as they are meant.

@@ -1,12 +1,12 @@
 // Package openai speaks OpenAI's two APIs: Responses ([New]) to OpenAI and the few servers that offer it, and Chat
 // Completions ([NewChat]) to the many that are compatible with it: Ollama, vLLM, LM Studio, OpenRouter and others.
 //
-// The SDK encodes requests and makes the connection; [wire] runs the call; responses_decode.go and chat_decode.go
-// read the events. The SDK's types for events cost 20 µs for each delta, 13 KB (Responses) or 7 KB (Chat): ten
-// times the whole way from the stream's bytes to the delta here (1.6 and 2.0 µs, 0.6 KB; finding the event takes
-// 0.1 µs of it; see BenchmarkDecode). So the members that are needed are picked out of the JSON. That also allows
-// for compatible servers' deviations: thinking in fields of their own, calls without ids or indexes, usage that is
-// null or comes early, streams that end without [DONE].
+// The SDK encodes the parameters of a request and makes the connection; responses_items.go and chat_messages.go encode
+// the conversation; [wire] runs the call; responses_decode.go and chat_decode.go read the events. The SDK's types for
+// events cost 20 µs for each delta, 13 KB (Responses) or 7 KB (Chat): ten times the whole way from the stream's bytes
+// to the delta here (1.6 and 2.0 µs, 0.6 KB; finding the event takes 0.1 µs of it; see BenchmarkDecode). So the members
+// that are needed are picked out of the JSON. That also allows for compatible servers' deviations: thinking in fields
+// of their own, calls without ids or indexes, usage that is null or comes early, streams that end without [DONE].
 //
 // A call uses only the target's key, headers and base URL, and no key, organization, project, header or base URL of
 // the environment.
@@ -22,6 +22,7 @@ import (
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 )
@@ -38,64 +39,68 @@ const defaultBaseURL = "https://api.openai.com/v1"
 type Driver struct {
 	target llm.Target
 	opts   wire.Options
-	// path is the API's, prepare makes the body of a request and the decoder of its answer.
+	// path is the API's; body makes the body of a request, decoder the decoder of its answer.
 	path    string
-	prepare func(d *Driver, req llm.Request, names *wire.Names) (any, wire.Decoder)
+	body    func(d *Driver, req llm.Request, names *wire.Names) (*wire.Body, error)
+	decoder func(origin string) wire.Decoder
 }
 
 // New returns a driver that speaks the Responses API. It touches no network; a target that cannot be used is refused by
 // each call.
 func New(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = Name
-	return newDriver(target, opts, "responses", func(d *Driver, req llm.Request, names *wire.Names) (any, wire.Decoder) {
-		return d.responseParams(req, names), newResponseDecoder(d.origin(req.Model))
+	return newDriver(target, opts, Driver{
+		path: "responses", body: (*Driver).responseBody,
+		decoder: func(origin string) wire.Decoder { return newResponseDecoder(origin) },
 	})
 }
 
 // NewChat returns a driver that speaks the Chat Completions API, with the same promises as [New].
 func NewChat(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = ChatName
-	return newDriver(target, opts, "chat/completions",
-		func(d *Driver, req llm.Request, names *wire.Names) (any, wire.Decoder) {
-			return d.chatParams(req, names), newChatDecoder(d.origin(req.Model))
-		})
+	return newDriver(target, opts, Driver{
+		path: "chat/completions", body: (*Driver).chatBody,
+		decoder: func(origin string) wire.Decoder { return newChatDecoder(origin) },
+	})
 }
 
-func newDriver(
-	target llm.Target, opts wire.Options, path string, prepare func(*Driver, llm.Request, *wire.Names) (any, wire.Decoder),
-) *Driver {
+func newDriver(target llm.Target, opts wire.Options, d Driver) *Driver {
 	if target.BaseURL == "" {
 		target.BaseURL = defaultBaseURL
 	}
-	return &Driver{target: target, opts: opts, path: path, prepare: prepare}
+	d.target, d.opts = target, opts
+	return &d
 }
 
 // Stream makes one model call; see llm.Driver.
 func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		names := wire.NewNames(req)
-		params, decoder := d.prepare(d, req, names)
+		body, err := d.body(d, req, names)
+		if err != nil {
+			yield(llm.Event{}, fault.Wrap(err, fault.Internal, "The request cannot be encoded."))
+			return
+		}
 		call := wire.Call{
 			Target:  d.target,
 			Options: d.opts,
 			Request: req,
 			Names:   names,
-			Decoder: decoder,
-			Open: func(ctx context.Context, client *http.Client) (*http.Response, error) {
-				return d.open(ctx, client, params)
-			},
+			Decoder: d.decoder(d.origin(req.Model)),
+			Body:    body,
+			Open:    d.open,
 		}
 		wire.Stream(ctx, call)(yield)
 	}
 }
 
-// open sends the request. The raw response is asked for, so that the SDK leaves the stream unread.
-func (d *Driver) open(ctx context.Context, client *http.Client, params any) (*http.Response, error) {
+// open sends the request; the client adds the body. The raw response is asked for, so that the SDK leaves the stream
+// unread.
+func (d *Driver) open(ctx context.Context, client *http.Client) (*http.Response, error) {
 	opts := []option.RequestOption{
 		option.WithBaseURL(d.target.BaseURL),
 		option.WithHTTPClient(client),
 		option.WithMaxRetries(0),
-		option.WithJSONSet("stream", true),
 		option.WithHeader("User-Agent", wire.UserAgent()),
 	}
 	if d.target.APIKey != "" {
@@ -107,7 +112,7 @@ func (d *Driver) open(ctx context.Context, client *http.Client, params any) (*ht
 	// A client made as a value has only these options; the SDK's constructor would read the environment.
 	c := sdk.Client{Options: opts}
 	var resp *http.Response
-	if err := c.Post(ctx, d.path, params, &resp); err != nil {
+	if err := c.Post(ctx, d.path, nil, &resp); err != nil {
 		return nil, err
 	}
 	return resp, nil

@@ -26,7 +26,8 @@ var chatSuite = drivertest.Suite{
 // The driver of the Responses API keeps every promise of llm.Driver.
 func TestResponsesDriver(t *testing.T) { responsesSuite.Run(t) }
 
-// The driver of the Chat Completions API keeps every promise of llm.Driver.
+// The driver of the Chat Completions API keeps every promise of llm.Driver: among them, a request without a limit has
+// none (H-STREAM-LIM-02).
 func TestChatDriver(t *testing.T) { chatSuite.Run(t) }
 
 // Streams of the Responses API are read as they are meant.

@@ -15,15 +15,21 @@ import (
 // leastOutputTokens is the smallest bound on an answer that the Responses API takes.
 const leastOutputTokens = 16
 
-// responseParams is the request for the Responses API. OpenAI stores no response: reasoning comes back encrypted
-// and is sent again with the conversation.
+// responseBody is the body of a request of the Responses API.
+func (d *Driver) responseBody(req llm.Request, names *wire.Names) (*wire.Body, error) {
+	origin := d.origin(req.Model)
+	w := wire.NewWriter(req.Memory, Name+" "+origin, encodeItem(origin))
+	c := &items{array: array{Writer: w, opening: `{"input":[`}, names: names, origin: origin}
+	c.write(llm.Normalize(req.Conversation()))
+	return c.body(d.responseParams(req, names))
+}
+
+// responseParams is the request without its conversation. OpenAI stores no response: reasoning comes back encrypted and
+// is sent again with the conversation.
 func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model: shared.ResponsesModel(req.Model),
 		Store: param.NewOpt(false),
-		Input: responses.ResponseNewParamsInputUnion{
-			OfInputItemList: inputItems(llm.Normalize(req.Conversation()), names, d.origin(req.Model)),
-		},
 		Tools: functionTools(req.Tools, names),
 	}
 	if s := systemPrompt(req.System); s != "" {
@@ -39,6 +45,7 @@ func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.Re
 	if meta, known := modelmeta.Lookup(d.target.Provider, Name, req.Model); !known || meta.Reasoning {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
+	p.SetExtraFields(map[string]any{"stream": true})
 	return p
 }
 
@@ -58,56 +65,6 @@ func functionTools(offered []llm.Tool, names *wire.Names) []responses.ToolUnionP
 		out[i] = responses.ToolUnionParam{OfFunction: f}
 	}
 	return out
-}
-
-// inputItems encodes a normalised conversation.
-func inputItems(conversation []llm.Message, names *wire.Names, origin string) responses.ResponseInputParam {
-	var items responses.ResponseInputParam
-	for _, m := range conversation {
-		switch m.Role {
-		case llm.RoleAssistant:
-			items = append(items, assistantItems(m.Blocks, names, origin)...)
-		case llm.RoleTool:
-			for _, b := range m.Blocks {
-				item := responses.ResponseInputItemParamOfFunctionCallOutput(b.Result.Content)
-				item.OfFunctionCallOutput.CallID = param.NewOpt(wire.CallID(b.Result.CallID))
-				items = append(items, item)
-			}
-		case llm.RoleSystem:
-			items = append(
-				items, responses.ResponseInputItemParamOfMessage(texts(m.Blocks), responses.EasyInputMessageRoleSystem),
-			)
-		default:
-			items = append(items, responses.ResponseInputItemParamOfMessage(texts(m.Blocks), responses.EasyInputMessageRoleUser))
-		}
-	}
-	return items
-}
-
-// assistantItems encodes a turn of the model. Items carry no ids of the provider's but reasoning's own: with ids it
-// would insist on having every item that belonged together.
-func assistantItems(blocks []llm.Block, names *wire.Names, origin string) responses.ResponseInputParam {
-	var items responses.ResponseInputParam
-	said := 0
-	for _, b := range blocks {
-		switch {
-		case b.Text != nil:
-			items = append(
-				items, responses.ResponseInputItemParamOfMessage(b.Text.Text, responses.EasyInputMessageRoleAssistant),
-			)
-			said = len(items)
-		case b.Call != nil:
-			items = append(items, responses.ResponseInputItemParamOfFunctionCall(
-				string(wire.ObjectInput(b.Call.Input)), wire.CallID(b.Call.ID), names.Encode(b.Call.Name)))
-			said = len(items)
-		case b.Thinking != nil:
-			if item, ok := reasoningItem(b.Thinking, origin); ok {
-				items = append(items, item)
-			}
-		}
-	}
-	// Reasoning without output is refused.
-	return items[:said]
 }
 
 // opaque is the drivers' data for thinking besides its text.
@@ -132,32 +89,16 @@ func (o opaque) encode() []byte {
 
 // opaqueOf returns a driver's data for thinking; false if it came from elsewhere and would be refused.
 func opaqueOf(t *llm.Thinking, driver, origin string) (opaque, bool) {
+	if t.Driver != driver {
+		return opaque{}, false
+	}
+	return readOpaque(t.Opaque, origin)
+}
+
+func readOpaque(data []byte, origin string) (opaque, bool) {
 	var o opaque
-	if t.Driver != driver || json.Unmarshal(t.Opaque, &o) != nil || o.Origin != origin {
+	if json.Unmarshal(data, &o) != nil || o.Origin != origin {
 		return opaque{}, false
 	}
 	return o, true
-}
-
-// reasoningItem returns the item as it came.
-func reasoningItem(t *llm.Thinking, origin string) (responses.ResponseInputItemUnionParam, bool) {
-	o, ok := opaqueOf(t, Name, origin)
-	if !ok || o.Encrypted == "" {
-		return responses.ResponseInputItemUnionParam{}, false
-	}
-	summary := o.Summary
-	if len(summary) == 0 {
-		summary = json.RawMessage("[]")
-	}
-	raw, err := json.Marshal(struct {
-		Type      string          `json:"type"`
-		ID        string          `json:"id,omitempty"`
-		Summary   json.RawMessage `json:"summary"`
-		Encrypted string          `json:"encrypted_content"`
-	}{"reasoning", o.ID, summary, o.Encrypted})
-	if err != nil {
-		return responses.ResponseInputItemUnionParam{}, false
-	}
-	item := param.Override[responses.ResponseReasoningItemParam](json.RawMessage(raw))
-	return responses.ResponseInputItemUnionParam{OfReasoning: &item}, true
 }

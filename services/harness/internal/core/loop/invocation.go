@@ -51,6 +51,7 @@ type invocation struct {
 	maxSteps    int
 	maxOutput   int
 	cacheKey    string
+	memory      *llm.Memory // of drivers; may be nil
 
 	talk     *compact.Conversation
 	room     room
@@ -113,6 +114,10 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 		}
 	}()
 	defer v.leaveCage()
+	if v.deps.Memories != nil {
+		v.memory = v.deps.Memories.New()
+		defer v.memory.Drop()
+	}
 	ctx, over := v.deps.Watch.Agent(ctx, v.seen())
 	defer func() { over(fin) }()
 	defer func() {
@@ -274,7 +279,7 @@ func (v *invocation) canonicalName(name string) string {
 func (v *invocation) request() llm.Request {
 	return llm.Request{
 		System: v.system, Messages: v.talk.Messages(), Tools: v.tools, MaxOutputTokens: v.maxOutput,
-		CacheKey: v.cacheKey, Agent: v.agent.Path, Superseded: v.room.superseded,
+		CacheKey: v.cacheKey, Memory: v.memory, Agent: v.agent.Path, Superseded: v.room.superseded,
 	}
 }
 

@@ -76,6 +76,8 @@ type Deps struct {
 	Log    *slog.Logger
 	// Watch may be nil.
 	Watch Watch
+	// Memories bound what drivers keep of conversations between requests; nil keeps nothing.
+	Memories *llm.Memories
 	// Meters may be nil.
 	Meters *Meters
 	// Hooks take part in compactions and in the beginning of sessions, in this order.
