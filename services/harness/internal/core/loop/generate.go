@@ -31,6 +31,11 @@ func (v *invocation) generate(ctx context.Context) (answer, error) {
 	if gone != nil || !shorter {
 		return ans, cmp.Or(gone, err)
 	}
+	if ans.accepted {
+		if err := v.takeBack(ans, fault.From(err)); err != nil {
+			return answer{}, err
+		}
+	}
 	return v.call(ctx, route, true)
 }
 

@@ -29,10 +29,16 @@ func (b *brokenOff) addTo(stats *llm.Stats) {
 
 // retract takes an answer back that broke off. No tool of it has run: tools wait for the whole turn.
 func (a *attempts) retract(ans answer, f *fault.Error) error {
-	v := a.run
 	a.retracted = true
+	return a.run.takeBack(ans, f)
+}
+
+// takeBack takes an answer back. Its use counts with that of the turn.
+func (v *invocation) takeBack(ans answer, f *fault.Error) error {
 	stats := v.measure(ans)
-	v.broken, v.kept = brokenOff{usage: *ans.used, stats: &stats}, nil
+	sum := stats
+	v.broken.addTo(&sum)
+	v.broken, v.kept = brokenOff{usage: v.broken.usage.Add(*ans.used), stats: &sum}, nil
 	payload := map[string]any{
 		"run_id": v.start.RunID, "session_id": v.start.SessionID, "step": v.step, "error_code": f.Code.String(),
 		"provider": ans.target.Provider, "model": ans.target.Model, "estimated": true, "cost_usd": nil,

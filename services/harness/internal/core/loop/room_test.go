@@ -129,6 +129,28 @@ func TestOverflowIsRetriedOnce(t *testing.T) {
 			t.Fatalf("%+v", fin)
 		}
 	})
+	t.Run("in the middle of an answer", func(t *testing.T) { // H-COMPACT-REACT-06
+		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
+			_ = yield(llm.Event{Accepted: &llm.Accepted{Usage: used}}) && yield(llm.Event{TextDelta: "I beg"})
+			return fault.New(fault.ContextOverflow, "Too long.")
+		}, says("done"))
+		history(b)
+		fin := b.run(t.Context())
+		if fin.Outcome != contract.Completed || b.model.calls() != 2 {
+			t.Fatalf("%+v after %d calls", fin, b.model.calls())
+		}
+		if got := b.compactions(); len(got) != 2 || got[1].Trigger != contract.OverflowRetry {
+			t.Errorf("stages %+v", got)
+		}
+		if got := of[contract.Retracted](b.sink); len(got) != 1 {
+			t.Errorf("the shown beginning is taken back %d times", len(got))
+		}
+		turns := of[contract.TurnDone](b.sink)
+		if len(turns) != 1 || textOf(turns[0].Blocks) != "done" || turns[0].Usage.Input != 2*used.Input ||
+			fin.Usage.Input != 2*used.Input {
+			t.Errorf("turns %+v, the run used %+v", turns, fin.Usage)
+		}
+	})
 	t.Run("in each run anew", func(t *testing.T) { // H-COMPACT-REACT-07
 		b := newBench(t, overflow, says("done"), overflow, says("done"))
 		history(b)

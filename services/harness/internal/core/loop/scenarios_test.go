@@ -154,7 +154,7 @@ func TestS5_6(t *testing.T) {
 }
 
 // S5.7: at the step limit the loop stops with a closing text, if the model still wanted tools (T-LOOP-S5.7, T-LOOP-01,
-// T-LOOP-08, T-LOOP-09).
+// T-LOOP-08, T-LOOP-09). Without max_steps it has 20 steps (H-STREAM-LIM-02, H-TEST-LIM-01).
 func TestS5_7(t *testing.T) {
 	endless := make([]play, DefaultMaxSteps)
 	for i := range endless {

@@ -286,7 +286,8 @@ func TestRefusals(t *testing.T) {
 }
 
 // The limits of the session win over the agent's, and the provider is given the output limit (H-STREAM-LIM-01); no
-// ids, paths or rules of kaged reach a model (H-DSL-EXCL-01, H-STORE-04).
+// ids, paths or rules of kaged reach a model (H-DSL-EXCL-01, H-STORE-04). Without a limit the provider is given none
+// (H-STREAM-LIM-02, H-TEST-LIM-01).
 func TestRequest(t *testing.T) {
 	b := newBench(t, says("Hi."))
 	b.start.Agent.MaxOutputTokens, b.start.MaxOutputTokens, b.start.ProjectRoot = 5, 7, "/projects/demo"
@@ -306,6 +307,11 @@ func TestRequest(t *testing.T) {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("the model is told %s", secret)
 		}
+	}
+	b = newBench(t, says("Hi."))
+	b.run(t.Context())
+	if got := b.model.requests[0].MaxOutputTokens; got != 0 {
+		t.Errorf("a request without a limit is bound to %d tokens", got)
 	}
 }
 
