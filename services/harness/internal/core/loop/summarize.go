@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"kaged.dev/pkg/contract"
@@ -142,7 +143,8 @@ func (v *invocation) expected(route contract.Route) *contract.CompactorUse {
 	return use
 }
 
-// transcriptOf returns messages as a text for a summarizer.
+// transcriptOf returns messages as a text for a summarizer. No content has a line that looks like the name of a part:
+// a page that a tool has read could otherwise speak as the operator, and would be remembered as such.
 func transcriptOf(messages []llm.Message) string {
 	var b strings.Builder
 	b.WriteString("The conversation to summarize:\n")
@@ -150,17 +152,28 @@ func transcriptOf(messages []llm.Message) string {
 		for _, block := range m.Blocks {
 			switch {
 			case block.Text != nil && m.Role == llm.RoleUser:
-				fmt.Fprintf(&b, "\n[operator]\n%s\n", block.Text.Text)
+				fmt.Fprintf(&b, "\n[operator]\n%s\n", inside(block.Text.Text))
 			case block.Text != nil && m.Role == llm.RoleSystem:
-				fmt.Fprintf(&b, "\n[before]\n%s\n", block.Text.Text)
+				fmt.Fprintf(&b, "\n[before]\n%s\n", inside(block.Text.Text))
 			case block.Text != nil:
-				fmt.Fprintf(&b, "\n[agent]\n%s\n", block.Text.Text)
+				fmt.Fprintf(&b, "\n[agent]\n%s\n", inside(block.Text.Text))
 			case block.Call != nil:
-				fmt.Fprintf(&b, "\n[call of %s]\n%s\n", block.Call.Name, block.Call.Input)
+				fmt.Fprintf(&b, "\n[call of %s]\n%s\n", inside(block.Call.Name), inside(block.Call.Input))
 			case block.Result != nil:
-				fmt.Fprintf(&b, "\n[result of %s]\n%s\n", block.Result.Name, block.Result.Content)
+				fmt.Fprintf(&b, "\n[result of %s]\n%s\n", inside(block.Result.Name), inside(block.Result.Content))
 			}
 		}
 	}
 	return b.String()
 }
+
+// inside returns a text without lines that begin with a bracket.
+func inside(text string) string {
+	if strings.HasPrefix(text, "[") {
+		text = " " + text
+	}
+	return brackets.ReplaceAllString(text, "$1 [")
+}
+
+// brackets are the line breaks before a bracket, in all their forms.
+var brackets = regexp.MustCompile(`([\n\r\v\f\x{85}\x{2028}\x{2029}])\[`)
