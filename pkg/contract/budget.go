@@ -182,9 +182,17 @@ func (r Resource) text(n int64) string {
 	case BudgetWalltime:
 		return (time.Duration(n) * time.Millisecond).String()
 	case BudgetCalls:
-		return strconv.FormatInt(n, 10) + " calls"
+		return count(n, "call")
 	}
-	return strconv.FormatInt(n, 10) + " tokens"
+	return count(n, "token")
+}
+
+// count returns a number of things.
+func count(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + thing
 }
 
 // BudgetState is the state of a budget: its limit, the use, and the reservations.

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,7 +77,7 @@ func TestAChildOutOfBudget(t *testing.T) {
 	}
 	got := f.answers()
 	if a := got["c1"]; !a.failed || a.Error.Code != "budget_exceeded" || a.Steps != 1 ||
-		!strings.Contains(a.Error.Message, "The budget of primary.subagents.a of 1 calls is used up") {
+		!strings.Contains(a.Error.Message, "The budget of primary.subagents.a of 1 call is used up") {
 		t.Errorf("the parent reads %+v", a)
 	}
 	if b := got["c2"]; b.failed || b.Text != "Found it." {
@@ -324,5 +325,76 @@ func TestAMeteredRunAsksForEachCall(t *testing.T) {
 	want := []contract.CallSettled{{Call: 1, Amount: used, OfTurn: true}}
 	if d := cmp.Diff(want, settled); d != "" {
 		t.Error(d)
+	}
+}
+
+// Children that spend the last of their parent's budget at the same time never exceed it; each that is refused is a
+// failed call, and each that began ends.
+func TestSiblingsAtTheEndOfABudget(t *testing.T) {
+	t.Parallel()
+	const limit = 6
+	f := newFamily(t, wants(
+		asks("c1", "a", "Go."), asks("c2", "b", "Go."), asks("c3", "c", "Go."), asks("c4", "d", "Go."),
+	))
+	f.start.Agent.Budget = &dsl.Budget{Calls: limit}
+	for _, key := range []string{"a", "b", "c", "d"} {
+		f.worker(key, nil)
+	}
+	fin := f.run(t.Context())
+	if fin.Outcome != contract.Failed || fin.Err.Code != fault.BudgetExceeded {
+		t.Fatalf("%+v", fin)
+	}
+	calls := 0
+	for _, m := range f.models {
+		calls += m.calls()
+	}
+	if calls != limit {
+		t.Errorf("%d calls were made of %d", calls, limit)
+	}
+	begun, ended := of[contract.AgentStarted](f.sink), of[contract.AgentEnded](f.sink)
+	refused := 0
+	for _, e := range ended {
+		if e.Outcome == contract.Failed {
+			refused++
+		}
+	}
+	if len(begun) != 4 || len(ended) != 4 || refused < 2 {
+		t.Errorf("%d agents began, %d ended, %d of them refused", len(begun), len(ended), refused)
+	}
+	wanted, settled := of[contract.CallWanted](f.sink), of[contract.CallSettled](f.sink)
+	if len(wanted) != limit || len(settled) != limit {
+		t.Errorf("%d calls are reserved for, %d settled", len(wanted), len(settled))
+	}
+}
+
+// A child's provider that reports an impossible usage spends the budget that it is in, and no more than the bound of a
+// report: the sibling with a budget of its own and the sums stay right.
+func TestAnImpossibleUsageInADelegation(t *testing.T) {
+	t.Parallel()
+	absurd := llm.Usage{Input: math.MaxInt64, Output: math.MinInt64, CacheRead: math.MaxInt64, Reasoning: -5}
+	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "b", "Go.")), says("Done."))
+	f.child(f.start.Agent, "a", func(_ context.Context, yield func(llm.Event) bool) error {
+		yield(llm.Event{Done: &llm.Done{
+			Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "x", Name: "file.read", Input: "{}"}}}, Stop: llm.StopToolUse,
+			Usage: absurd,
+		}})
+		return nil
+	}).Budget = &dsl.Budget{Tokens: 100_000}
+	f.worker("b", &dsl.Budget{Tokens: 100_000})
+	fin := f.run(t.Context())
+	if fin.Outcome != contract.Completed {
+		t.Fatalf("%+v", fin)
+	}
+	got := f.answers()
+	if a := got["c1"]; !a.failed || a.Error.Code != "budget_exceeded" || a.Tokens < 0 || a.Tokens > 2*llm.MaxReported {
+		t.Errorf("the parent reads %+v", a)
+	}
+	if b := got["c2"]; b.failed || b.Text != "Found it." {
+		t.Errorf("the parent reads %+v", b)
+	}
+	for _, s := range of[contract.CallSettled](f.sink) {
+		if s.Amount.Tokens < 0 || s.Amount.NanoUSD < 0 || s.Amount.Tokens > 2*llm.MaxReported {
+			t.Errorf("settled is %+v", s)
+		}
 	}
 }
