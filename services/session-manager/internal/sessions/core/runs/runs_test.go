@@ -563,3 +563,79 @@ func TestCancelInvocation(t *testing.T) {
 		<-r.Done()
 	})
 }
+
+// The first request of a run is committed with the run's row and granted once the run begins: a message costs one
+// commit before its request leaves. A request that is late, and one behind an event that clients are shown, is
+// committed on its own.
+func TestTheFirstRequestJoinsItsRun(t *testing.T) {
+	first := []any{
+		contract.Record{Type: "agent.pre_generation"},
+		contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 4}},
+		contract.CallWanted{Call: 1, Audit: []contract.Record{{Type: "agent.request"}}},
+	}
+	for name, tt := range map[string]struct {
+		late   time.Duration
+		events []any
+		joins  bool
+	}{
+		"at once":       {0, first, true},
+		"late":          {time.Second, first, false},
+		"behind a word": {0, append([]any{contract.MessageStart{Provider: "p"}}, first...), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness()
+				r := ready(t, h, false)
+				go func() {
+					time.Sleep(tt.late)
+					for _, e := range tt.events {
+						h.events <- e
+					}
+				}()
+				var c record.Change
+				r.Join(t.Context(), &c)
+				var audit []string
+				for _, a := range c.Audit {
+					audit = append(audit, a.EventType)
+				}
+				joins := slices.Equal(audit, []string{"agent.pre_generation", "agent.request"}) && len(c.Reserved) == 1 &&
+					c.Session.AuditHead != nil && c.Session.AuditHead.Items == 4
+				if joins != tt.joins || !joins && (len(audit) > 0 || len(c.Reserved) > 0) {
+					t.Fatalf("the change has %q, %+v", audit, c.Reserved)
+				}
+				if len(h.granted) > 0 {
+					t.Fatal("the call is granted before the commit")
+				}
+				d := &writer{begun: time.Now()}
+				r.Begin(d, func(*runs.Run) {})
+				if g := <-h.granted; g.Call != 1 || g.Err != nil {
+					t.Errorf("granted %+v", g)
+				}
+				h.events <- turn(1, false)
+				h.events <- contract.Finished{Outcome: contract.Completed, Stop: llm.StopEnd}
+				<-r.Done()
+				alone := 0
+				for _, c := range d.changes {
+					alone += len(c.Reserved)
+				}
+				if alone > 0 == tt.joins {
+					t.Errorf("%d calls are committed on their own: %q", alone, d.said())
+				}
+			})
+		})
+	}
+}
+
+// A run that is not stored is taken back from the harness, whatever of it was read.
+func TestDropAfterJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r := ready(t, h, false)
+		go func() { h.events <- contract.CallWanted{Call: 1} }()
+		r.Join(t.Context(), &record.Change{})
+		r.Drop()
+		if h.taken.Err() == nil || len(h.granted) > 0 {
+			t.Errorf("the harness still has the run; %d grants", len(h.granted))
+		}
+	})
+}
