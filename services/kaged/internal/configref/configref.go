@@ -38,6 +38,8 @@ func tables(services []host.Module) []table {
 	)
 	list := []table{
 		{"[providers.NAME]", "pkg/config/models.go", "Provider", nil},
+		{"[[providers.NAME.models]]", "pkg/config/models.go", "Model", nil},
+		{"[providers.NAME.models.price]", "pkg/config/models.go", "ModelPrice", nil},
 		{"[projects]", file, "Projects", nil},
 		{"[limits]", "pkg/config/limits.go", "Limits", nil},
 		{"[ui]", file, "UI", nil},

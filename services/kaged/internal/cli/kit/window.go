@@ -31,7 +31,9 @@ func ReadWindow(ctx context.Context, c *client.Client, session string) *Window {
 // String returns the use in words.
 func (w *Window) String() string {
 	if w.Window == nil {
-		return fmt.Sprintf("about %d tokens of an unknown window", w.Input)
+		return fmt.Sprintf(
+			"about %d tokens; the window is unknown (set context_window of the model in local.toml)", w.Input,
+		)
 	}
 	text := fmt.Sprintf("about %d of %d tokens, %.0f %% with the room for an answer", w.Input, *w.Window, 100*w.Fraction)
 	if w.Error != nil {
