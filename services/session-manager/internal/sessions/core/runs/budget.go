@@ -16,7 +16,10 @@ const showEvery = time.Second
 
 // wanted takes in a model call that is about to be made. It waits for its record, and in a metered run for the budgets.
 func (l *relay) wanted(invocation string, e contract.CallWanted) error {
-	s := l.spend(invocation, e)
+	s := record.Spend{
+		RunID: l.ID(), InvocationID: invocation, Call: e.Call, SessionID: l.spec.Session.ID, Owner: l.spec.Session.Owner,
+		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
+	}
 	j := job{audit: l.abouts(e.Audit...), now: true}
 	if l.spec.Metered() {
 		j.claim = &record.Claim{Spend: s, Unpriced: e.Unpriced}
@@ -25,14 +28,6 @@ func (l *relay) wanted(invocation string, e contract.CallWanted) error {
 	}
 	l.keep(j)
 	return l.settle(false)
-}
-
-// spend returns the row of a model call.
-func (r *Run) spend(invocation string, e contract.CallWanted) record.Spend {
-	return record.Spend{
-		RunID: r.ID(), InvocationID: invocation, Call: e.Call, SessionID: r.spec.Session.ID, Owner: r.spec.Session.Owner,
-		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
-	}
 }
 
 // settled takes in the use of a model call. That of a turn is stored with it.

@@ -13,5 +13,5 @@
 // kept and the run has failed as interrupted. When the session's lease is lost, no row is written at all: the next
 // holder ends the run from its stored steps, as [Interrupted] says.
 //
-// Goroutines: three per run: a reader until the run begins, relay and keeper. All have ended when [Run.Done] is closed.
+// Goroutines: two per run, relay and keeper. Both have ended when [Run.Done] is closed.
 package runs

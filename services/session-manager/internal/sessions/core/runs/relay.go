@@ -8,7 +8,6 @@ import (
 
 	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/contract"
-	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
@@ -50,12 +49,8 @@ func (l *relay) run() (end ending) {
 	if err != nil {
 		return l.early(fault.From(err))
 	}
-	if l.joined > 0 {
-		crash.At(crash.RequestAudited)
-		_ = stream.Grant("", contract.CallGranted{Call: l.joined}) // a broken stream fails the next event
-	}
 	for {
-		happening, err := l.next()
+		happening, err := stream.Recv()
 		if err != nil {
 			return l.early(cutOff(err))
 		}

@@ -103,12 +103,6 @@ type Run struct {
 	opened  Stream
 	unready error
 	worked  worktime
-	// ahead are events that are read before the run begins, pending those of them that the relay is to take in; begun is
-	// closed by Begin. joined is the model call whose record was committed with the run's row, 0 for none.
-	ahead   chan received
-	pending []received
-	begun   chan struct{}
-	joined  int
 
 	mu     sync.Mutex // guards the fields below
 	stream Stream     // nil until the run is under way
@@ -130,13 +124,11 @@ func Ready(deps Deps, spec Spec) *Run {
 	r := &Run{
 		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
 		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}),
-		ahead: make(chan received), begun: make(chan struct{}),
 	}
 	r.life, r.leave = context.WithCancel(context.Background())
 	r.ctx, r.stop = context.WithCancelCause(r.life)
 	r.patience, r.hurry = context.WithCancel(r.ctx)
 	go func() {
-		defer r.readAhead()
 		defer close(r.ready)
 		r.opened, r.unready = r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes, Todos: r.todos(r.ctx)})
 	}()
@@ -157,24 +149,15 @@ func (r *Run) Taken(ctx context.Context) error {
 func (r *Run) Drop() {
 	r.leave()
 	<-r.ready
-	r.awaitReader()
-}
-
-// awaitReader returns when no event is read ahead any more. The run's context has ended.
-func (r *Run) awaitReader() {
-	for range r.ahead {
-	}
 }
 
 // Begin carries out the run after its row is committed. over is called, once, when it has ended and before
 // [Run.Done] is closed.
 func (r *Run) Begin(writer Writer, over func(*Run)) {
 	r.writer = writer
-	close(r.begun)
 	go func() {
 		defer close(r.done)
 		defer over(r)
-		defer r.awaitReader()
 		defer r.leave()
 		r.work()
 	}()

@@ -128,7 +128,6 @@ func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Cha
 			return c, err
 		}
 		ready = l.Ready(p.spec)
-		ready.Join(p.ctx, &c)
 		return c, nil
 	}, func() { l.Begin(ready) })
 	if ready != nil {
