@@ -167,6 +167,8 @@ const (
 	Completed Outcome = iota + 1
 	Failed
 	Cancelled
+	// HandedOver is a run that goes on in another harness: no invocation of it has ended.
+	HandedOver
 )
 
 // Finished is the end of a run and its last event.

@@ -19,6 +19,10 @@ const (
 	MessageStored Point = "message_stored"
 	// RunDispatched: the harness has the whole conversation and the order to begin.
 	RunDispatched Point = "run_dispatched"
+	// RunReleased: that a run is handed over is committed, and its lease is held.
+	RunReleased Point = "run_released"
+	// RunAdopted: that a run which was handed over goes on is committed, and its harness was not told to.
+	RunAdopted Point = "run_adopted"
 	// TurnBeforeStore: the model's turn has arrived and is not committed.
 	TurnBeforeStore Point = "turn_before_store"
 	// TurnStored: the model's turn is committed and the harness does not know it, so no tool that writes has run.
@@ -118,7 +122,8 @@ func Points() []Point {
 }
 
 var points = []Point{
-	LeaseTaken, MessageStored, RunDispatched, TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted,
+	LeaseTaken, MessageStored, RunDispatched, RunReleased, RunAdopted,
+	TurnBeforeStore, TurnStored, ResultsBeforeStore, ResultsStored, AgentStarted,
 	ChildTurnStored, ChildResultsStored, AgentEnded,
 	RequestAudited, BudgetGranted, BudgetSettled, SummaryPaid, CompactionStored, SteerStored,
 	ApprovalStored, ApprovalAnswered, ApprovedTextsStored, ProjectApproved, CancelStored,

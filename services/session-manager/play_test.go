@@ -213,6 +213,7 @@ func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, 
 		stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1),
 		granted: make(chan *harnessv1.CallGranted, 8),
 		decided: make(chan *harnessv1.ApprovalDecision, 8), cancelledOne: make(chan string, 1),
+		halted: make(chan struct{}, 1),
 	}
 	for p.begun = false; !p.begun; {
 		req, err := stream.Recv()
@@ -224,6 +225,8 @@ func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, 
 			p.start = r.Start
 		case *harnessv1.RunRequest_History:
 			p.history = append(p.history, r.History.GetMessages()...)
+		case *harnessv1.RunRequest_Continued:
+			p.continued = append(p.continued, r.Continued)
 		case *harnessv1.RunRequest_Begin:
 			p.begun = !r.Begin.GetHold()
 		case *harnessv1.RunRequest_Go:
@@ -263,6 +266,8 @@ type play struct {
 	cancelled chan string
 	decided   chan *harnessv1.ApprovalDecision
 	granted   chan *harnessv1.CallGranted
+	halted    chan struct{} // holds a token when the run is to be handed over
+	continued []*harnessv1.Continued
 	// cancelledOne are the invocations that are to stop; invocation is that of an agent below the root.
 	cancelledOne chan string
 	invocation   string
@@ -282,6 +287,9 @@ func (p *play) listen() {
 		}
 		if g := req.GetGranted(); g != nil {
 			p.granted <- g
+		}
+		if req.GetHalt() != nil {
+			p.halted <- struct{}{}
 		}
 		if c := req.GetCancelInvocation(); c != nil {
 			p.cancelledOne <- c.GetInvocationId()
@@ -320,6 +328,23 @@ var (
 	errRefused error = fault.New(fault.PayloadTooLarge, "The conversation is too large.")
 	errAway    error = fault.New(fault.Unavailable, "The harness stops.")
 )
+
+// handsOver waits until the run is to be handed over, and finishes so.
+func (p *play) handsOver() {
+	select {
+	case <-p.halted:
+	case <-p.stream.Context().Done():
+		panic(errGone)
+	}
+	p.handedOver()
+}
+
+// handedOver finishes as a harness that hands the run over.
+func (p *play) handedOver() {
+	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: &harnessv1.RunFinished{
+		Outcome: harnessv1.Outcome_OUTCOME_HANDED_OVER,
+	}}})
+}
 
 func (p *play) crash() { panic(errCrash) }
 

@@ -154,6 +154,8 @@ type Config struct {
 	DebugMaxTimeout config.Duration `toml:"debug_max_timeout"`
 	// LateEvery is the interval of checks for ended background processes while no run of their session is held.
 	LateEvery config.Duration `toml:"late_every"`
+	// KeepRuns is how long a run that a harness hands over is kept for the next one, with its cages and processes.
+	KeepRuns config.Duration `toml:"keep_runs"`
 
 	// ToolsFile declares the operator's commands that agents use as tools; if it is empty, tools.yaml beside local.toml.
 	ToolsFile string `toml:"tools_file"`
@@ -205,6 +207,7 @@ func DefaultConfig() Config {
 		ProcessSignalWait: config.Duration(time.Second), ProcessInputBytes: 64 << 10,
 		EndedProcesses: 64, ProcessSessions: 4096, ProcessesKeptFor: config.Duration(7 * 24 * time.Hour),
 		LateEvery:    config.Duration(5 * time.Second),
+		KeepRuns:     config.Duration(30 * time.Second),
 		DebugTimeout: config.Duration(30 * time.Second), DebugMaxTimeout: config.Duration(5 * time.Minute),
 		CLITimeout: config.Duration(120 * time.Second), CLIOutputBytes: 200 << 10, CLIValueBytes: 64 << 10,
 		ProjectFiles: 256, ProjectFileBytes: 1 << 20, ProjectTotalBytes: 12 << 20,
@@ -338,8 +341,8 @@ func (c Config) systemPaths(home string) []string {
 func (c Config) options() core.Options {
 	home := homeFolder()
 	return core.Options{
-		LateEvery: c.LateEvery.D(),
-		Rules:     c.rules(home),
+		LateEvery: c.LateEvery.D(), KeepRuns: c.KeepRuns.D(),
+		Rules: c.rules(home),
 		Safety: shellguard.Rules{
 			Blocked: c.BlockedCommands, Destructive: c.DestructiveCommands, System: c.systemPaths(home), Home: home,
 		},

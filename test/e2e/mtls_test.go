@@ -111,12 +111,18 @@ func freeAddress() string {
 // as connects to a service with the certificate of another.
 func (h *hosts) as(t *testing.T, who, service string) *grpc.ClientConn {
 	t.Helper()
+	return h.at(t, who, service, h.addresses[service])
+}
+
+// at connects to a service at an address with the certificate of another.
+func (h *hosts) at(t *testing.T, who, service, address string) *grpc.ClientConn {
+	t.Helper()
 	m, err := mtls.Load(h.ca.Issue(who), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	between := rpc.Between{TLS: m, Want: mtls.Identity{Service: service}, CallTimeout: kagedtest.Limit}
-	conn, err := grpc.NewClient(h.addresses[service], append(rpc.DialOptions(), between.DialOptions()...)...)
+	conn, err := grpc.NewClient(address, append(rpc.DialOptions(), between.DialOptions()...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -234,6 +234,114 @@ func fromSpan(in *harnessv1.Span) (out contract.Span) {
 	return out
 }
 
+// Continued returns in as *harnessv1.Continued.
+func Continued(in contract.Continued) (out *harnessv1.Continued) {
+	out = &harnessv1.Continued{}
+	out.InvocationId = in.InvocationID
+	out.ParentInvocationId = in.ParentID
+	out.ToolCallId = in.CallID
+	out.Messages = nil
+	out.Steps = int32(in.Steps)
+	out.Open = openTurn(in.Open)
+	if in.Results != nil {
+		out.Results = make([]*harnessv1.ToolResult, len(in.Results))
+		for i := range in.Results {
+			out.Results[i] = llmproto.Result(in.Results[i])
+		}
+	}
+	if in.Asked != nil {
+		out.Asked = make([]*harnessv1.AskedCall, len(in.Asked))
+		for i := range in.Asked {
+			out.Asked[i] = askedCall(in.Asked[i])
+		}
+	}
+	out.Usage = llmproto.Usage(in.Usage)
+	out.Stats = llmproto.Stats(in.Stats)
+	out.Calls = int32(in.Calls)
+	if in.Spent != nil {
+		out.Spent = make([]*harnessv1.SpentBefore, len(in.Spent))
+		for i := range in.Spent {
+			out.Spent[i] = spentBefore(in.Spent[i])
+		}
+	}
+	out.WorkedMs = in.WorkedMS
+	out.FilesChanged = in.FilesChanged
+	return out
+}
+
+// fromContinued returns in as contract.Continued.
+func fromContinued(in *harnessv1.Continued) (out contract.Continued) {
+	if in == nil {
+		return out
+	}
+	out.InvocationID = in.InvocationId
+	out.ParentID = in.ParentInvocationId
+	out.CallID = in.ToolCallId
+	out.Messages = nil
+	out.Steps = int(in.Steps)
+	out.Open = fromOpenTurn(in.Open)
+	if in.Results != nil {
+		out.Results = make([]llm.ToolResult, len(in.Results))
+		for i := range in.Results {
+			out.Results[i] = llmproto.FromResult(in.Results[i])
+		}
+	}
+	if in.Asked != nil {
+		out.Asked = make([]contract.AskedCall, len(in.Asked))
+		for i := range in.Asked {
+			out.Asked[i] = fromAskedCall(in.Asked[i])
+		}
+	}
+	out.Usage = llmproto.FromUsage(in.Usage)
+	out.Stats = llmproto.FromStats(in.Stats)
+	out.Calls = int(in.Calls)
+	if in.Spent != nil {
+		out.Spent = make([]contract.SpentBefore, len(in.Spent))
+		for i := range in.Spent {
+			out.Spent[i] = fromSpentBefore(in.Spent[i])
+		}
+	}
+	out.WorkedMS = in.WorkedMs
+	out.FilesChanged = in.FilesChanged
+	return out
+}
+
+// askedCall returns in as *harnessv1.AskedCall.
+func askedCall(in contract.AskedCall) (out *harnessv1.AskedCall) {
+	out = &harnessv1.AskedCall{}
+	out.ToolCallId = in.CallID
+	out.ApprovalId = in.ApprovalID
+	return out
+}
+
+// fromAskedCall returns in as contract.AskedCall.
+func fromAskedCall(in *harnessv1.AskedCall) (out contract.AskedCall) {
+	if in == nil {
+		return out
+	}
+	out.CallID = in.ToolCallId
+	out.ApprovalID = in.ApprovalId
+	return out
+}
+
+// spentBefore returns in as *harnessv1.SpentBefore.
+func spentBefore(in contract.SpentBefore) (out *harnessv1.SpentBefore) {
+	out = &harnessv1.SpentBefore{}
+	out.AgentPath = in.Agent
+	out.Amount = Amount(in.Amount)
+	return out
+}
+
+// fromSpentBefore returns in as contract.SpentBefore.
+func fromSpentBefore(in *harnessv1.SpentBefore) (out contract.SpentBefore) {
+	if in == nil {
+		return out
+	}
+	out.Agent = in.AgentPath
+	out.Amount = FromAmount(in.Amount)
+	return out
+}
+
 // delta returns in as *harnessv1.Delta.
 func delta(in contract.Delta) (out *harnessv1.Delta) {
 	out = &harnessv1.Delta{}

@@ -89,12 +89,12 @@ func fromAgentEnded(p *harnessv1.AgentEnded) contract.AgentEnded {
 
 var outcomes = map[contract.Outcome]harnessv1.Outcome{
 	contract.Completed: harnessv1.Outcome_OUTCOME_COMPLETED, contract.Failed: harnessv1.Outcome_OUTCOME_FAILED,
-	contract.Cancelled: harnessv1.Outcome_OUTCOME_CANCELLED,
+	contract.Cancelled: harnessv1.Outcome_OUTCOME_CANCELLED, contract.HandedOver: harnessv1.Outcome_OUTCOME_HANDED_OVER,
 }
 
 var fromOutcomes = map[harnessv1.Outcome]contract.Outcome{
 	harnessv1.Outcome_OUTCOME_COMPLETED: contract.Completed, harnessv1.Outcome_OUTCOME_FAILED: contract.Failed,
-	harnessv1.Outcome_OUTCOME_CANCELLED: contract.Cancelled,
+	harnessv1.Outcome_OUTCOME_CANCELLED: contract.Cancelled, harnessv1.Outcome_OUTCOME_HANDED_OVER: contract.HandedOver,
 }
 
 // fromFinished decodes the end of a run. An unknown outcome counts as a failure, a stop without a reason as an error.

@@ -53,6 +53,8 @@ func (w world) Run(context.Context, loop.ToolRequest, func(string, string)) (loo
 	}}, nil
 }
 
+func (world) KeepRun(context.Context, *contract.Caller) error { return nil }
+
 func (w world) HoldRun(ctx context.Context, _ *contract.Caller, known func(), _ func(contract.DebugEvent)) {
 	known()
 	<-ctx.Done()

@@ -8,7 +8,9 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/contract/harnesswire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/llmproto"
 	"kaged.dev/services/harness/internal/core/loop"
 
@@ -40,6 +42,9 @@ func (s *Server) Run(stream runStream) error {
 		start.Hold = run.hold
 	} else {
 		close(run.released)
+	}
+	for i := range start.Continued {
+		run.follow(start.Continued[i].InvocationID)
 	}
 	tools, err := s.deps.Workspaces.Open(start.workspace)
 	if err != nil {
@@ -95,15 +100,51 @@ func (s *Server) receive(stream runStream) (*started, error) {
 			if held, err = s.take(start, req.GetHistory(), held); err != nil {
 				return nil, err
 			}
+		case req.GetContinued() != nil:
+			if held, err = s.goOn(start, req.GetContinued(), held); err != nil {
+				return nil, err
+			}
 		case req.GetCancel() != nil:
 			return nil, nil
 		case req.GetBegin() != nil:
 			start.onHold = req.GetBegin().GetHold()
 			return start, nil
 		default:
-			return nil, fault.New(fault.BadRequest, "Before a run begins, only its start, its history and a cancel may come.")
+			return nil, fault.New(fault.BadRequest, "Before a run begins, only its start, its history, its "+
+				"continued invocations and a cancel may come.")
 		}
 	}
+}
+
+// goOn adds an invocation of a run that was handed over to a start, or further messages to the last one, and returns
+// the bytes of all pieces of the conversations.
+func (s *Server) goOn(start *started, p *harnessv1.Continued, held int) (int, error) {
+	c := harnesswire.FromContinued(p)
+	for _, m := range c.Messages {
+		held += size(m)
+	}
+	if c.Open != nil {
+		held += size(llm.Message{Blocks: c.Open.Blocks})
+	}
+	for _, r := range c.Results {
+		held += size(llm.Message{Blocks: []llm.Block{{Result: &r}}})
+	}
+	if held > s.deps.MaxHistoryBytes {
+		return held, s.tooLong()
+	}
+	if n := len(start.Continued); n > 0 && start.Continued[n-1].InvocationID == c.InvocationID {
+		last := &start.Continued[n-1]
+		last.Messages = append(last.Messages, c.Messages...)
+		last.Results = append(last.Results, c.Results...)
+		return held, nil
+	}
+	start.Continued = append(start.Continued, c)
+	return held, nil
+}
+
+func (s *Server) tooLong() error {
+	return fault.New(fault.PayloadTooLarge, "The conversation is larger than %d bytes.", s.deps.MaxHistoryBytes).
+		With("limit_bytes", s.deps.MaxHistoryBytes)
 }
 
 // take adds a piece of the conversation to a start and returns the bytes of all pieces.
@@ -111,8 +152,7 @@ func (s *Server) take(start *started, h *harnessv1.History, held int) (int, erro
 	for _, m := range h.GetMessages() {
 		message := llmproto.FromMessage(m)
 		if held += size(message); held > s.deps.MaxHistoryBytes {
-			return held, fault.New(fault.PayloadTooLarge, "The conversation is larger than %d bytes.", s.deps.MaxHistoryBytes).
-				With("limit_bytes", s.deps.MaxHistoryBytes)
+			return held, s.tooLong()
 		}
 		start.History = append(start.History, message)
 		from := contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}

@@ -67,8 +67,8 @@ type Config struct {
 	// long such a call may take.
 	IdleDebounce config.Duration `toml:"idle_debounce"`
 	HookTimeout  config.Duration `toml:"hook_timeout"`
-	// ResumeTimeout is how long to try to resume a run while its workspace or the harness is not there yet, as
-	// after a start.
+	// ResumeTimeout is how long to try to resume a run, or to go on with one that was handed over, while its workspace or
+	// the harness is not there yet, as after a start.
 	ResumeTimeout config.Duration `toml:"resume_timeout"`
 	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
 	// frames of a session may take to be published before its socket is told.
@@ -160,11 +160,13 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) live() live.Config {
+// live returns the bounds of live sessions; a run that was handed over waits longer where workspaces are drained.
+func (c Config) live(workspaceWait time.Duration) live.Config {
 	return live.Config{
 		LeaseTTL: c.LeaseTTL.D(), UnloadAfter: c.UnloadAfter.D(), Sweep: c.SweepInterval.D(), LoadTimeout: c.LoadTimeout.D(),
 		Settle: c.SettleTimeout.D(), Buffer: c.FrameBuffer, Batch: c.FrameBatch, Flush: c.SeqInterval.D(),
-		ResumeFor: c.ResumeTimeout.D(), CutGrace: c.CutGrace.D(), Farewell: c.Farewell.D(),
+		ResumeFor: c.ResumeTimeout.D(), AdoptFor: max(c.ResumeTimeout.D(), workspaceWait),
+		CutGrace: c.CutGrace.D(), Farewell: c.Farewell.D(),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/grpc"
@@ -59,6 +60,10 @@ type Deps struct {
 	// start in a workspace.
 	Workspaces []string
 	CheckStart func(ctx context.Context, operator, workspace string) error
+	// Draining returns the workspaces that are drained, WorkspaceWait is how long runs wait for them; nil and 0 in a
+	// deployment of one operator.
+	Draining      func(ctx context.Context) ([]string, error)
+	WorkspaceWait time.Duration
 	// Telemetry are the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
 	// IdleHooks are called when a session has been idle for a while.
@@ -111,8 +116,9 @@ func New(cfg Config, deps Deps) *Sessions {
 			watcher.Changed(before, after, c)
 			service.Followed(before, after)
 		},
-		Config: cfg.live(), Self: deps.Self, Store: metered.Store(kept, deps.Telemetry),
-		Stream: metered.Stream(stream, deps.Telemetry), Projects: deps.Projects, Log: deps.Log,
+		Config: cfg.live(deps.WorkspaceWait), Draining: deps.Draining, Self: deps.Self,
+		Store: metered.Store(kept, deps.Telemetry), Stream: metered.Stream(stream, deps.Telemetry),
+		Projects: deps.Projects, Log: deps.Log,
 		Runs: runs.Deps{
 			Harness:  runner,
 			Issues:   tracker,

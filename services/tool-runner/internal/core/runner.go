@@ -59,6 +59,8 @@ type Options struct {
 	Journal string
 	// LateEvery is the interval at which watchers receive the processes that ended between runs.
 	LateEvery time.Duration
+	// KeepRuns is how long a run that is handed over is kept for its next harness.
+	KeepRuns time.Duration
 	// Changed receives each file that a tool changes; it may be nil.
 	Changed change.Observer
 }
@@ -112,6 +114,8 @@ type Runner struct {
 	watchers   atomic.Int64  // streams of sessions
 	harnesses  atomic.Int64  // streams of processes that run agents
 	lateEvery  time.Duration
+	keepRuns   time.Duration
+	held       heldCages
 	drain      func()
 	parsers    *syntax.Parsers
 	project    project.Options
@@ -138,7 +142,7 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		cages:     deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
 		debuggers: debugging.NewRuns(deps.Debuggers),
-		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery,
+		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery, keepRuns: opts.KeepRuns,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 		languages: deps.Languages, journalDir: opts.Journal, log: deps.Log,
 		images: changes.NewImages(
@@ -248,8 +252,8 @@ func digest(call *tool.Call) calls.Digest {
 	return calls.Digest(sum.Sum(nil))
 }
 
-// HoldRun holds a caller's run until ctx ends, and then ends the run's calls. It calls opened when the run is held, and
-// then tell with the events of the run's debug sessions.
+// HoldRun holds a caller's run until ctx ends, and then ends the run's calls, unless the run is kept and held again
+// within KeepRuns. It calls opened when the run is held, and then tell with the events of the run's debug sessions.
 func (r *Runner) HoldRun(
 	ctx context.Context, from contract.Caller, opened func() error, tell func(contract.DebugEvent) error,
 ) error {
@@ -265,6 +269,7 @@ func (r *Runner) HoldRun(
 			return fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
 		}
 	}
+	r.awaitNext(r.runs.Awaited(runs.Run{Session: from.SessionID, ID: from.RunID}))
 	ended, last := release()
 	if !ended {
 		return err
@@ -400,10 +405,27 @@ func (r *Runner) HoldCage(
 	if id == "" || from.SessionID == "" || from.Cage == nil {
 		return fault.New(fault.BadRequest, "A cage needs a cage_id, a session_id and a policy.")
 	}
-	return r.cages.Hold(ctx, contract.CageSpec{
+	of := agentOf{runs.Run{Session: from.SessionID, ID: from.RunID}, from.InvocationID, from.Agent}
+	id = r.held.enter(of, id)
+	defer r.held.leave(of, id)
+	life, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	defer context.AfterFunc(ctx, func() {
+		r.awaitNext(r.held.awaited(of, id))
+		leave()
+	})()
+	return r.cages.Hold(life, contract.CageSpec{
 		ID: id, Policy: from.Cage, Root: from.Root, TellChecked: checked,
 		Owner: contract.Owner{SessionID: from.SessionID, RunID: from.RunID, ProjectID: from.ProjectID, Agent: from.Agent},
-	}, event)
+	}, func(e contract.CageEvent) error {
+		if e.Opened != nil {
+			r.held.join(of, id)
+		}
+		if ctx.Err() != nil {
+			return nil // the next harness is told by its own stream
+		}
+		return event(e)
+	})
 }
 
 // ReleaseCage releases a cage and returns its findings; see [sandbox.Cages].

@@ -259,6 +259,9 @@ const (
 	Outcome_OUTCOME_FAILED Outcome = 2
 	// It was cancelled.
 	Outcome_OUTCOME_CANCELLED Outcome = 3
+	// It stands at a boundary, or waits for an operator, and goes on in another harness. Every event of a finished step was
+	// sent; a step at work has the results that were sent.
+	Outcome_OUTCOME_HANDED_OVER Outcome = 4
 )
 
 // Enum value maps for Outcome.
@@ -268,12 +271,14 @@ var (
 		1: "OUTCOME_COMPLETED",
 		2: "OUTCOME_FAILED",
 		3: "OUTCOME_CANCELLED",
+		4: "OUTCOME_HANDED_OVER",
 	}
 	Outcome_value = map[string]int32{
 		"OUTCOME_UNSPECIFIED": 0,
 		"OUTCOME_COMPLETED":   1,
 		"OUTCOME_FAILED":      2,
 		"OUTCOME_CANCELLED":   3,
+		"OUTCOME_HANDED_OVER": 4,
 	}
 )
 
@@ -741,6 +746,7 @@ type RunRequest struct {
 	//	*RunRequest_CancelInvocation
 	//	*RunRequest_Halt
 	//	*RunRequest_Granted
+	//	*RunRequest_Continued
 	Request       isRunRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -873,6 +879,15 @@ func (x *RunRequest) GetGranted() *CallGranted {
 	return nil
 }
 
+func (x *RunRequest) GetContinued() *Continued {
+	if x != nil {
+		if x, ok := x.Request.(*RunRequest_Continued); ok {
+			return x.Continued
+		}
+	}
+	return nil
+}
+
 type isRunRequest_Request interface {
 	isRunRequest_Request()
 }
@@ -918,13 +933,18 @@ type RunRequest_CancelInvocation struct {
 }
 
 type RunRequest_Halt struct {
-	// Come to an end at the next boundary, because the caller is about to hand the run over.
+	// Stop at the next boundary, or where an operator is asked, and finish as handed over.
 	Halt *RunHalt `protobuf:"bytes,9,opt,name=halt,proto3,oneof"`
 }
 
 type RunRequest_Granted struct {
 	// A model call may be made, or may not; answers the call_wanted of the same call, if that waits.
 	Granted *CallGranted `protobuf:"bytes,10,opt,name=granted,proto3,oneof"`
+}
+
+type RunRequest_Continued struct {
+	// Of a run that another harness handed over: an invocation that goes on here; any number, before begin.
+	Continued *Continued `protobuf:"bytes,11,opt,name=continued,proto3,oneof"`
 }
 
 func (*RunRequest_Start) isRunRequest_Request() {}
@@ -946,6 +966,8 @@ func (*RunRequest_CancelInvocation) isRunRequest_Request() {}
 func (*RunRequest_Halt) isRunRequest_Request() {}
 
 func (*RunRequest_Granted) isRunRequest_Request() {}
+
+func (*RunRequest_Continued) isRunRequest_Request() {}
 
 // CompactRequest is one message from session-manager.
 type CompactRequest struct {
@@ -1568,6 +1590,280 @@ func (x *RunStart) GetInjections() []*Injection {
 	return nil
 }
 
+// Continued is an invocation of a run that was handed over, as it was then. A second message of the same invocation adds to
+// the messages of the first.
+type Continued struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The invocation, empty for the root agent's.
+	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
+	// Its caller's, empty for the root agent.
+	ParentInvocationId string `protobuf:"bytes,2,opt,name=parent_invocation_id,json=parentInvocationId,proto3" json:"parent_invocation_id,omitempty"`
+	// The caller's call.
+	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// The completed steps of an agent below the root. Those of the root agent are part of the history.
+	Messages []*Message `protobuf:"bytes,4,rep,name=messages,proto3" json:"messages,omitempty"`
+	// How many steps are complete.
+	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
+	// The turn of the step at work, unset between two steps.
+	Open *Turn `protobuf:"bytes,6,opt,name=open,proto3" json:"open,omitempty"`
+	// The results of that turn so far.
+	Results []*ToolResult `protobuf:"bytes,7,rep,name=results,proto3" json:"results,omitempty"`
+	// Its calls that an operator was asked about.
+	Asked []*AskedCall `protobuf:"bytes,8,rep,name=asked,proto3" json:"asked,omitempty"`
+	// The sum of the steps' use.
+	Usage *Usage `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
+	// That of their measures, unset without any.
+	Stats *Stats `protobuf:"bytes,10,opt,name=stats,proto3" json:"stats,omitempty"`
+	// How many model calls it has asked for.
+	Calls int32 `protobuf:"varint,11,opt,name=calls,proto3" json:"calls,omitempty"`
+	// What counts against its budget and those of its callers, by agent.
+	Spent []*SpentBefore `protobuf:"bytes,12,rep,name=spent,proto3" json:"spent,omitempty"`
+	// How long it has worked, in milliseconds.
+	WorkedMs int64 `protobuf:"varint,13,opt,name=worked_ms,json=workedMs,proto3" json:"worked_ms,omitempty"`
+	// The files that it changed.
+	FilesChanged  []string `protobuf:"bytes,14,rep,name=files_changed,json=filesChanged,proto3" json:"files_changed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Continued) Reset() {
+	*x = Continued{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Continued) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Continued) ProtoMessage() {}
+
+func (x *Continued) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Continued.ProtoReflect.Descriptor instead.
+func (*Continued) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Continued) GetInvocationId() string {
+	if x != nil {
+		return x.InvocationId
+	}
+	return ""
+}
+
+func (x *Continued) GetParentInvocationId() string {
+	if x != nil {
+		return x.ParentInvocationId
+	}
+	return ""
+}
+
+func (x *Continued) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *Continued) GetMessages() []*Message {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *Continued) GetSteps() int32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
+func (x *Continued) GetOpen() *Turn {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
+func (x *Continued) GetResults() []*ToolResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *Continued) GetAsked() []*AskedCall {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *Continued) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *Continued) GetStats() *Stats {
+	if x != nil {
+		return x.Stats
+	}
+	return nil
+}
+
+func (x *Continued) GetCalls() int32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *Continued) GetSpent() []*SpentBefore {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *Continued) GetWorkedMs() int64 {
+	if x != nil {
+		return x.WorkedMs
+	}
+	return 0
+}
+
+func (x *Continued) GetFilesChanged() []string {
+	if x != nil {
+		return x.FilesChanged
+	}
+	return nil
+}
+
+// AskedCall is a call that an operator was asked about before the run was handed over.
+type AskedCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	ToolCallId string `protobuf:"bytes,1,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// The approval, which is to be asked for under the same id.
+	ApprovalId    string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AskedCall) Reset() {
+	*x = AskedCall{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AskedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AskedCall) ProtoMessage() {}
+
+func (x *AskedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AskedCall.ProtoReflect.Descriptor instead.
+func (*AskedCall) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AskedCall) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *AskedCall) GetApprovalId() string {
+	if x != nil {
+		return x.ApprovalId
+	}
+	return ""
+}
+
+// SpentBefore is the use of models by an agent before its run was handed over.
+type SpentBefore struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent's tree path.
+	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
+	// The use.
+	Amount        *Amount `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpentBefore) Reset() {
+	*x = SpentBefore{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpentBefore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpentBefore) ProtoMessage() {}
+
+func (x *SpentBefore) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpentBefore.ProtoReflect.Descriptor instead.
+func (*SpentBefore) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SpentBefore) GetAgentPath() string {
+	if x != nil {
+		return x.AgentPath
+	}
+	return ""
+}
+
+func (x *SpentBefore) GetAmount() *Amount {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
 // Injection is a text that a hook adds to the root agent's system prompt.
 type Injection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1581,7 +1877,7 @@ type Injection struct {
 
 func (x *Injection) Reset() {
 	*x = Injection{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1593,7 +1889,7 @@ func (x *Injection) String() string {
 func (*Injection) ProtoMessage() {}
 
 func (x *Injection) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[12]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1606,7 +1902,7 @@ func (x *Injection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Injection.ProtoReflect.Descriptor instead.
 func (*Injection) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Injection) GetPlugin() string {
@@ -1634,7 +1930,7 @@ type SessionStarted struct {
 
 func (x *SessionStarted) Reset() {
 	*x = SessionStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1942,7 @@ func (x *SessionStarted) String() string {
 func (*SessionStarted) ProtoMessage() {}
 
 func (x *SessionStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[13]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1955,7 @@ func (x *SessionStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionStarted.ProtoReflect.Descriptor instead.
 func (*SessionStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SessionStarted) GetInjections() []*Injection {
@@ -1682,7 +1978,7 @@ type Ledger struct {
 
 func (x *Ledger) Reset() {
 	*x = Ledger{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1990,7 @@ func (x *Ledger) String() string {
 func (*Ledger) ProtoMessage() {}
 
 func (x *Ledger) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[14]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +2003,7 @@ func (x *Ledger) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ledger.ProtoReflect.Descriptor instead.
 func (*Ledger) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Ledger) GetLast() int64 {
@@ -1759,7 +2055,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +2067,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[15]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +2080,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LedgerEntry) GetNumber() int64 {
@@ -1891,7 +2187,7 @@ type OpenTodos struct {
 
 func (x *OpenTodos) Reset() {
 	*x = OpenTodos{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +2199,7 @@ func (x *OpenTodos) String() string {
 func (*OpenTodos) ProtoMessage() {}
 
 func (x *OpenTodos) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[16]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2212,7 @@ func (x *OpenTodos) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenTodos.ProtoReflect.Descriptor instead.
 func (*OpenTodos) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OpenTodos) GetShown() []*OpenTodo {
@@ -1948,7 +2244,7 @@ type OpenTodo struct {
 
 func (x *OpenTodo) Reset() {
 	*x = OpenTodo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2256,7 @@ func (x *OpenTodo) String() string {
 func (*OpenTodo) ProtoMessage() {}
 
 func (x *OpenTodo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[17]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2269,7 @@ func (x *OpenTodo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenTodo.ProtoReflect.Descriptor instead.
 func (*OpenTodo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OpenTodo) GetContent() string {
@@ -2008,7 +2304,7 @@ type JobPolicy struct {
 
 func (x *JobPolicy) Reset() {
 	*x = JobPolicy{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2316,7 @@ func (x *JobPolicy) String() string {
 func (*JobPolicy) ProtoMessage() {}
 
 func (x *JobPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[18]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2329,7 @@ func (x *JobPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobPolicy.ProtoReflect.Descriptor instead.
 func (*JobPolicy) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobPolicy) GetTools() []string {
@@ -2054,7 +2350,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2362,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[19]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2375,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *History) GetMessages() []*Message {
@@ -2101,7 +2397,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2409,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[20]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2422,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -2145,7 +2441,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2453,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[21]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2466,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 // StepStored says that a turn is on disk, or that results are on their way there and what the request that follows is made of.
@@ -2194,7 +2490,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2502,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[22]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2515,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -2277,7 +2573,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2585,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2598,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Steer) GetMessageId() string {
@@ -2334,7 +2630,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2642,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2655,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -2394,7 +2690,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2406,7 +2702,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2419,7 +2715,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -2443,7 +2739,7 @@ type CancelInvocation struct {
 
 func (x *CancelInvocation) Reset() {
 	*x = CancelInvocation{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2751,7 @@ func (x *CancelInvocation) String() string {
 func (*CancelInvocation) ProtoMessage() {}
 
 func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2764,7 @@ func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
 func (*CancelInvocation) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CancelInvocation) GetInvocationId() string {
@@ -2496,7 +2792,7 @@ type RunHalt struct {
 
 func (x *RunHalt) Reset() {
 	*x = RunHalt{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2804,7 @@ func (x *RunHalt) String() string {
 func (*RunHalt) ProtoMessage() {}
 
 func (x *RunHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2817,7 @@ func (x *RunHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
 func (*RunHalt) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 // RunEvent is one message from the harness.
@@ -2563,7 +2859,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2871,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2884,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -2993,7 +3289,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +3301,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +3314,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Span) GetMessageId() string {
@@ -3091,7 +3387,7 @@ type Compaction struct {
 
 func (x *Compaction) Reset() {
 	*x = Compaction{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3103,7 +3399,7 @@ func (x *Compaction) String() string {
 func (*Compaction) ProtoMessage() {}
 
 func (x *Compaction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3116,7 +3412,7 @@ func (x *Compaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
 func (*Compaction) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Compaction) GetPhase() CompactionPhase {
@@ -3276,7 +3572,7 @@ type FiredHook struct {
 
 func (x *FiredHook) Reset() {
 	*x = FiredHook{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3288,7 +3584,7 @@ func (x *FiredHook) String() string {
 func (*FiredHook) ProtoMessage() {}
 
 func (x *FiredHook) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3301,7 +3597,7 @@ func (x *FiredHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiredHook.ProtoReflect.Descriptor instead.
 func (*FiredHook) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FiredHook) GetName() string {
@@ -3351,7 +3647,7 @@ type CompactorUse struct {
 
 func (x *CompactorUse) Reset() {
 	*x = CompactorUse{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3659,7 @@ func (x *CompactorUse) String() string {
 func (*CompactorUse) ProtoMessage() {}
 
 func (x *CompactorUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3672,7 @@ func (x *CompactorUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactorUse.ProtoReflect.Descriptor instead.
 func (*CompactorUse) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CompactorUse) GetProvider() string {
@@ -3433,7 +3729,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3741,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,7 +3754,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -3511,7 +3807,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3819,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3832,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -3581,7 +3877,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3593,7 +3889,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3606,7 +3902,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -3668,7 +3964,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3976,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3989,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -3741,7 +4037,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +4049,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +4062,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -3824,7 +4120,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3836,7 +4132,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3849,7 +4145,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -3946,7 +4242,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3958,7 +4254,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3971,7 +4267,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -4078,7 +4374,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4386,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4399,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -4184,7 +4480,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4492,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4505,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -4250,7 +4546,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4262,7 +4558,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4275,7 +4571,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -4319,7 +4615,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4331,7 +4627,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4344,7 +4640,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -4374,7 +4670,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4386,7 +4682,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4399,7 +4695,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -4431,7 +4727,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +4739,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +4752,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -4499,7 +4795,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4511,7 +4807,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4524,7 +4820,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -4585,7 +4881,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4597,7 +4893,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4610,7 +4906,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -4687,7 +4983,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4699,7 +4995,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4712,7 +5008,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -4784,7 +5080,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4796,7 +5092,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4809,7 +5105,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -4841,7 +5137,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4853,7 +5149,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4866,7 +5162,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -4909,7 +5205,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4921,7 +5217,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4934,7 +5230,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -4999,7 +5295,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5011,7 +5307,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5024,7 +5320,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{52}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -5131,7 +5427,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\atargets\x18\x02 \x03(\v2\x18.kaged.harness.v1.TargetR\atargets\"5\n" +
 	"\tAuditHead\x12\x12\n" +
 	"\x04hash\x18\x01 \x01(\tR\x04hash\x12\x14\n" +
-	"\x05items\x18\x02 \x01(\x05R\x05items\"\xd1\x04\n" +
+	"\x05items\x18\x02 \x01(\x05R\x05items\"\x8e\x05\n" +
 	"\n" +
 	"RunRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
@@ -5144,7 +5440,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x11cancel_invocation\x18\b \x01(\v2\".kaged.harness.v1.CancelInvocationH\x00R\x10cancelInvocation\x12/\n" +
 	"\x04halt\x18\t \x01(\v2\x19.kaged.harness.v1.RunHaltH\x00R\x04halt\x129\n" +
 	"\agranted\x18\n" +
-	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agrantedB\t\n" +
+	" \x01(\v2\x1d.kaged.harness.v1.CallGrantedH\x00R\agranted\x12;\n" +
+	"\tcontinued\x18\v \x01(\v2\x1b.kaged.harness.v1.ContinuedH\x00R\tcontinuedB\t\n" +
 	"\arequest\"\xf9\x01\n" +
 	"\x0eCompactRequest\x122\n" +
 	"\x05start\x18\x01 \x01(\v2\x1a.kaged.harness.v1.RunStartH\x00R\x05start\x125\n" +
@@ -5219,7 +5516,33 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x17.kaged.harness.v1.RouteR\x05value:\x028\x01B\f\n" +
 	"\n" +
 	"_max_stepsB\x14\n" +
-	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"7\n" +
+	"\x12_max_output_tokensJ\x04\b\x12\x10\x13R\vinvocations\"\xd3\x04\n" +
+	"\tContinued\x12#\n" +
+	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x120\n" +
+	"\x14parent_invocation_id\x18\x02 \x01(\tR\x12parentInvocationId\x12 \n" +
+	"\ftool_call_id\x18\x03 \x01(\tR\n" +
+	"toolCallId\x125\n" +
+	"\bmessages\x18\x04 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\x12\x14\n" +
+	"\x05steps\x18\x05 \x01(\x05R\x05steps\x12*\n" +
+	"\x04open\x18\x06 \x01(\v2\x16.kaged.harness.v1.TurnR\x04open\x126\n" +
+	"\aresults\x18\a \x03(\v2\x1c.kaged.harness.v1.ToolResultR\aresults\x121\n" +
+	"\x05asked\x18\b \x03(\v2\x1b.kaged.harness.v1.AskedCallR\x05asked\x12-\n" +
+	"\x05usage\x18\t \x01(\v2\x17.kaged.harness.v1.UsageR\x05usage\x12-\n" +
+	"\x05stats\x18\n" +
+	" \x01(\v2\x17.kaged.harness.v1.StatsR\x05stats\x12\x14\n" +
+	"\x05calls\x18\v \x01(\x05R\x05calls\x123\n" +
+	"\x05spent\x18\f \x03(\v2\x1d.kaged.harness.v1.SpentBeforeR\x05spent\x12\x1b\n" +
+	"\tworked_ms\x18\r \x01(\x03R\bworkedMs\x12#\n" +
+	"\rfiles_changed\x18\x0e \x03(\tR\ffilesChanged\"N\n" +
+	"\tAskedCall\x12 \n" +
+	"\ftool_call_id\x18\x01 \x01(\tR\n" +
+	"toolCallId\x12\x1f\n" +
+	"\vapproval_id\x18\x02 \x01(\tR\n" +
+	"approvalId\"^\n" +
+	"\vSpentBefore\x12\x1d\n" +
+	"\n" +
+	"agent_path\x18\x01 \x01(\tR\tagentPath\x120\n" +
+	"\x06amount\x18\x02 \x01(\v2\x18.kaged.harness.v1.AmountR\x06amount\"7\n" +
 	"\tInjection\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"M\n" +
@@ -5527,12 +5850,13 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\tDeltaKind\x12\x1a\n" +
 	"\x16DELTA_KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fDELTA_KIND_TEXT\x10\x01\x12\x17\n" +
-	"\x13DELTA_KIND_THINKING\x10\x02*d\n" +
+	"\x13DELTA_KIND_THINKING\x10\x02*}\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x032\xb0\x01\n" +
+	"\x11OUTCOME_CANCELLED\x10\x03\x12\x17\n" +
+	"\x13OUTCOME_HANDED_OVER\x10\x042\xb0\x01\n" +
 	"\x0eHarnessService\x12C\n" +
 	"\x03Run\x12\x1c.kaged.harness.v1.RunRequest\x1a\x1a.kaged.harness.v1.RunEvent(\x010\x01\x12R\n" +
 	"\aCompact\x12 .kaged.harness.v1.CompactRequest\x1a!.kaged.harness.v1.CompactResponse(\x010\x01\x1a\x05\xba\xbe\x18\x01\x02B\xbd\x01\n" +
@@ -5551,7 +5875,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -5570,187 +5894,199 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*CompactResponse)(nil),    // 14: kaged.harness.v1.CompactResponse
 	(*ContextEstimate)(nil),    // 15: kaged.harness.v1.ContextEstimate
 	(*RunStart)(nil),           // 16: kaged.harness.v1.RunStart
-	(*Injection)(nil),          // 17: kaged.harness.v1.Injection
-	(*SessionStarted)(nil),     // 18: kaged.harness.v1.SessionStarted
-	(*Ledger)(nil),             // 19: kaged.harness.v1.Ledger
-	(*LedgerEntry)(nil),        // 20: kaged.harness.v1.LedgerEntry
-	(*OpenTodos)(nil),          // 21: kaged.harness.v1.OpenTodos
-	(*OpenTodo)(nil),           // 22: kaged.harness.v1.OpenTodo
-	(*JobPolicy)(nil),          // 23: kaged.harness.v1.JobPolicy
-	(*History)(nil),            // 24: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 25: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 26: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 27: kaged.harness.v1.StepStored
-	(*Steer)(nil),              // 28: kaged.harness.v1.Steer
-	(*ApprovalDecision)(nil),   // 29: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 30: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 31: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 32: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 33: kaged.harness.v1.RunEvent
-	(*Span)(nil),               // 34: kaged.harness.v1.Span
-	(*Compaction)(nil),         // 35: kaged.harness.v1.Compaction
-	(*FiredHook)(nil),          // 36: kaged.harness.v1.FiredHook
-	(*CompactorUse)(nil),       // 37: kaged.harness.v1.CompactorUse
-	(*BudgetState)(nil),        // 38: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 39: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 40: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 41: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 42: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 43: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 44: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 45: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 46: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 47: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 48: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 49: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 50: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 51: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 52: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 53: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 54: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 55: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 56: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 57: kaged.harness.v1.RunFinished
-	nil,                        // 58: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 59: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 60: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 61: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 62: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 63: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 64: kaged.harness.v1.Message
-	(*v1.AuditRecord)(nil),     // 65: kaged.common.v1.AuditRecord
-	(*v1.DebugEvent)(nil),      // 66: kaged.common.v1.DebugEvent
-	(*Usage)(nil),              // 67: kaged.harness.v1.Usage
-	(*Cost)(nil),               // 68: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 69: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 70: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 71: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 72: kaged.common.v1.ApprovalSubject
-	(*ToolResult)(nil),         // 73: kaged.harness.v1.ToolResult
-	(*Block)(nil),              // 74: kaged.harness.v1.Block
-	(StopReason)(0),            // 75: kaged.harness.v1.StopReason
-	(*Stats)(nil),              // 76: kaged.harness.v1.Stats
-	(*structpb.Struct)(nil),    // 77: google.protobuf.Struct
+	(*Continued)(nil),          // 17: kaged.harness.v1.Continued
+	(*AskedCall)(nil),          // 18: kaged.harness.v1.AskedCall
+	(*SpentBefore)(nil),        // 19: kaged.harness.v1.SpentBefore
+	(*Injection)(nil),          // 20: kaged.harness.v1.Injection
+	(*SessionStarted)(nil),     // 21: kaged.harness.v1.SessionStarted
+	(*Ledger)(nil),             // 22: kaged.harness.v1.Ledger
+	(*LedgerEntry)(nil),        // 23: kaged.harness.v1.LedgerEntry
+	(*OpenTodos)(nil),          // 24: kaged.harness.v1.OpenTodos
+	(*OpenTodo)(nil),           // 25: kaged.harness.v1.OpenTodo
+	(*JobPolicy)(nil),          // 26: kaged.harness.v1.JobPolicy
+	(*History)(nil),            // 27: kaged.harness.v1.History
+	(*RunBegin)(nil),           // 28: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 29: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 30: kaged.harness.v1.StepStored
+	(*Steer)(nil),              // 31: kaged.harness.v1.Steer
+	(*ApprovalDecision)(nil),   // 32: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 33: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 34: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 35: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 36: kaged.harness.v1.RunEvent
+	(*Span)(nil),               // 37: kaged.harness.v1.Span
+	(*Compaction)(nil),         // 38: kaged.harness.v1.Compaction
+	(*FiredHook)(nil),          // 39: kaged.harness.v1.FiredHook
+	(*CompactorUse)(nil),       // 40: kaged.harness.v1.CompactorUse
+	(*BudgetState)(nil),        // 41: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 42: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 43: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 44: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 45: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 46: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 47: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 48: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 49: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 50: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 51: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 52: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 53: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 54: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 55: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 56: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 57: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 58: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 59: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 60: kaged.harness.v1.RunFinished
+	nil,                        // 61: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 62: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 63: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 64: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 65: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 66: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 67: kaged.harness.v1.Message
+	(*ToolResult)(nil),         // 68: kaged.harness.v1.ToolResult
+	(*Usage)(nil),              // 69: kaged.harness.v1.Usage
+	(*Stats)(nil),              // 70: kaged.harness.v1.Stats
+	(*v1.AuditRecord)(nil),     // 71: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 72: kaged.common.v1.DebugEvent
+	(*Cost)(nil),               // 73: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 74: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 75: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 76: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 77: kaged.common.v1.ApprovalSubject
+	(*Block)(nil),              // 78: kaged.harness.v1.Block
+	(StopReason)(0),            // 79: kaged.harness.v1.StopReason
+	(*structpb.Struct)(nil),    // 80: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	58,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	62,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	61,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	65,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	7,   // 2: kaged.harness.v1.Target.facts:type_name -> kaged.harness.v1.ModelFacts
 	8,   // 3: kaged.harness.v1.ModelFacts.price:type_name -> kaged.harness.v1.ModelPrice
 	6,   // 4: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	16,  // 5: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
-	24,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	25,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	27,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	30,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	26,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	29,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	31,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	32,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	42,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
-	16,  // 15: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
-	24,  // 16: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
-	13,  // 17: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
-	42,  // 18: kaged.harness.v1.CompactRequest.granted:type_name -> kaged.harness.v1.CallGranted
-	15,  // 19: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
-	35,  // 20: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
-	33,  // 21: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
-	33,  // 22: kaged.harness.v1.CompactResponse.wanted:type_name -> kaged.harness.v1.RunEvent
-	63,  // 23: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	59,  // 24: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	60,  // 25: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
-	10,  // 26: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
-	5,   // 27: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
-	23,  // 28: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
-	21,  // 29: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	19,  // 30: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
-	17,  // 31: kaged.harness.v1.RunStart.injections:type_name -> kaged.harness.v1.Injection
-	17,  // 32: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
-	20,  // 33: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
-	22,  // 34: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	64,  // 35: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
-	0,   // 36: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	61,  // 37: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
-	21,  // 38: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	28,  // 39: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
-	1,   // 40: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	47,  // 41: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	48,  // 42: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	49,  // 43: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	50,  // 44: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	52,  // 45: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	53,  // 46: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	54,  // 47: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	65,  // 48: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	56,  // 49: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	57,  // 50: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
-	10,  // 51: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	51,  // 52: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	45,  // 53: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	46,  // 54: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	43,  // 55: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	44,  // 56: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	55,  // 57: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	38,  // 58: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	40,  // 59: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	41,  // 60: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	66,  // 61: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	35,  // 62: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
-	18,  // 63: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
-	2,   // 64: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	34,  // 65: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	65,  // 66: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	37,  // 67: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
-	36,  // 68: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
-	39,  // 69: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	39,  // 70: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	39,  // 71: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	39,  // 72: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	65,  // 73: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
-	39,  // 74: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	62,  // 75: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	65,  // 76: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,   // 77: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	62,  // 78: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	67,  // 79: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	68,  // 80: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	65,  // 81: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	65,  // 82: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	69,  // 83: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	70,  // 84: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	65,  // 85: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,   // 86: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	71,  // 87: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	72,  // 88: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	65,  // 89: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	73,  // 90: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	65,  // 91: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	62,  // 92: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	20,  // 93: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
-	74,  // 94: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	75,  // 95: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	67,  // 96: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	76,  // 97: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	65,  // 98: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	62,  // 99: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,   // 100: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	75,  // 101: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	67,  // 102: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	76,  // 103: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	62,  // 104: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	74,  // 105: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	77,  // 106: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	9,   // 107: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,   // 108: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11,  // 109: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	12,  // 110: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
-	33,  // 111: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	14,  // 112: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
-	111, // [111:113] is the sub-list for method output_type
-	109, // [109:111] is the sub-list for method input_type
-	109, // [109:109] is the sub-list for extension type_name
-	109, // [109:109] is the sub-list for extension extendee
-	0,   // [0:109] is the sub-list for field type_name
+	27,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
+	28,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	30,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	33,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	29,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	32,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	34,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	35,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	45,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	17,  // 15: kaged.harness.v1.RunRequest.continued:type_name -> kaged.harness.v1.Continued
+	16,  // 16: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
+	27,  // 17: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
+	13,  // 18: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
+	45,  // 19: kaged.harness.v1.CompactRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	15,  // 20: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
+	38,  // 21: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
+	36,  // 22: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
+	36,  // 23: kaged.harness.v1.CompactResponse.wanted:type_name -> kaged.harness.v1.RunEvent
+	66,  // 24: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	62,  // 25: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	63,  // 26: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	10,  // 27: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
+	5,   // 28: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
+	26,  // 29: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
+	24,  // 30: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	22,  // 31: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
+	20,  // 32: kaged.harness.v1.RunStart.injections:type_name -> kaged.harness.v1.Injection
+	67,  // 33: kaged.harness.v1.Continued.messages:type_name -> kaged.harness.v1.Message
+	56,  // 34: kaged.harness.v1.Continued.open:type_name -> kaged.harness.v1.Turn
+	68,  // 35: kaged.harness.v1.Continued.results:type_name -> kaged.harness.v1.ToolResult
+	18,  // 36: kaged.harness.v1.Continued.asked:type_name -> kaged.harness.v1.AskedCall
+	69,  // 37: kaged.harness.v1.Continued.usage:type_name -> kaged.harness.v1.Usage
+	70,  // 38: kaged.harness.v1.Continued.stats:type_name -> kaged.harness.v1.Stats
+	19,  // 39: kaged.harness.v1.Continued.spent:type_name -> kaged.harness.v1.SpentBefore
+	42,  // 40: kaged.harness.v1.SpentBefore.amount:type_name -> kaged.harness.v1.Amount
+	20,  // 41: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
+	23,  // 42: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
+	25,  // 43: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
+	67,  // 44: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	0,   // 45: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
+	64,  // 46: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	24,  // 47: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
+	31,  // 48: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
+	1,   // 49: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
+	50,  // 50: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	51,  // 51: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	52,  // 52: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	53,  // 53: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	55,  // 54: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	56,  // 55: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	57,  // 56: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	71,  // 57: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	59,  // 58: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	60,  // 59: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	10,  // 60: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
+	54,  // 61: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	48,  // 62: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	49,  // 63: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	46,  // 64: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	47,  // 65: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	58,  // 66: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	41,  // 67: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	43,  // 68: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	44,  // 69: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	72,  // 70: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	38,  // 71: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	21,  // 72: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
+	2,   // 73: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	37,  // 74: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	71,  // 75: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	40,  // 76: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
+	39,  // 77: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
+	42,  // 78: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	42,  // 79: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	42,  // 80: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	42,  // 81: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	71,  // 82: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
+	42,  // 83: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	65,  // 84: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	71,  // 85: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,   // 86: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	65,  // 87: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	69,  // 88: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	73,  // 89: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	71,  // 90: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	71,  // 91: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	74,  // 92: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	75,  // 93: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	71,  // 94: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,   // 95: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	76,  // 96: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	77,  // 97: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	71,  // 98: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	68,  // 99: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	71,  // 100: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	65,  // 101: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	23,  // 102: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
+	78,  // 103: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	79,  // 104: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	69,  // 105: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	70,  // 106: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	71,  // 107: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	65,  // 108: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,   // 109: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	79,  // 110: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	69,  // 111: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	70,  // 112: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	65,  // 113: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	78,  // 114: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	80,  // 115: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	9,   // 116: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,   // 117: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11,  // 118: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	12,  // 119: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
+	36,  // 120: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	14,  // 121: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
+	120, // [120:122] is the sub-list for method output_type
+	118, // [118:120] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -5771,6 +6107,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunRequest_CancelInvocation)(nil),
 		(*RunRequest_Halt)(nil),
 		(*RunRequest_Granted)(nil),
+		(*RunRequest_Continued)(nil),
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[7].OneofWrappers = []any{
 		(*CompactRequest_Start)(nil),
@@ -5780,8 +6117,8 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[11].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[15].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[28].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[31].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -5806,14 +6143,14 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Compaction)(nil),
 		(*RunEvent_SessionStarted)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[32].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   57,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -46,6 +46,9 @@ type HarnessServiceClient interface {
 	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
 	//     the call
 	//     of a parent is answered with how far its agent came.
+	//   - Handing over. A harness that stops, or that is told to halt, stops each invocation at its next boundary, or where it waits for
+	//     an operator, and finishes with handed_over. No invocation has ended by that. The caller gives each to the next harness with
+	//     continued; their beginning is not reported again, nor is a call that was begun.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
 	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
 	// chunks, and compact. Each model call is wanted in a response and made once it is granted, as in a run; the last response is the
@@ -110,6 +113,9 @@ type HarnessServiceServer interface {
 	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
 	//     the call
 	//     of a parent is answered with how far its agent came.
+	//   - Handing over. A harness that stops, or that is told to halt, stops each invocation at its next boundary, or where it waits for
+	//     an operator, and finishes with handed_over. No invocation has ended by that. The caller gives each to the next harness with
+	//     continued; their beginning is not reported again, nor is a call that was begun.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
 	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
 	// chunks, and compact. Each model call is wanted in a response and made once it is granted, as in a run; the last response is the

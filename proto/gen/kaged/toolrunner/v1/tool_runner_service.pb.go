@@ -3263,6 +3263,98 @@ func (*HoldWorkspaceEvent) Descriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{43}
 }
 
+// KeepRunRequest names a run.
+type KeepRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The run.
+	RunId         string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepRunRequest) Reset() {
+	*x = KeepRunRequest{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepRunRequest) ProtoMessage() {}
+
+func (x *KeepRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepRunRequest.ProtoReflect.Descriptor instead.
+func (*KeepRunRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *KeepRunRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *KeepRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+// KeepRunResponse is empty.
+type KeepRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepRunResponse) Reset() {
+	*x = KeepRunResponse{}
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepRunResponse) ProtoMessage() {}
+
+func (x *KeepRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepRunResponse.ProtoReflect.Descriptor instead.
+func (*KeepRunResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
+}
+
 // HoldRunRequest names the run.
 type HoldRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3274,7 +3366,7 @@ type HoldRunRequest struct {
 
 func (x *HoldRunRequest) Reset() {
 	*x = HoldRunRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3378,7 @@ func (x *HoldRunRequest) String() string {
 func (*HoldRunRequest) ProtoMessage() {}
 
 func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[44]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3391,7 @@ func (x *HoldRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunRequest.ProtoReflect.Descriptor instead.
 func (*HoldRunRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HoldRunRequest) GetContext() *ToolContext {
@@ -3325,7 +3417,7 @@ type HoldRunEvent struct {
 
 func (x *HoldRunEvent) Reset() {
 	*x = HoldRunEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3429,7 @@ func (x *HoldRunEvent) String() string {
 func (*HoldRunEvent) ProtoMessage() {}
 
 func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3442,7 @@ func (x *HoldRunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldRunEvent.ProtoReflect.Descriptor instead.
 func (*HoldRunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *HoldRunEvent) GetEvent() isHoldRunEvent_Event {
@@ -3405,7 +3497,7 @@ type RunOpened struct {
 
 func (x *RunOpened) Reset() {
 	*x = RunOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3509,7 @@ func (x *RunOpened) String() string {
 func (*RunOpened) ProtoMessage() {}
 
 func (x *RunOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[46]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3522,7 @@ func (x *RunOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunOpened.ProtoReflect.Descriptor instead.
 func (*RunOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
 }
 
 // HoldCageRequest describes the cage of an invocation.
@@ -3448,7 +3540,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3552,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3565,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -3515,7 +3607,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3619,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3632,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -3627,7 +3719,7 @@ type CageChecked struct {
 
 func (x *CageChecked) Reset() {
 	*x = CageChecked{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +3731,7 @@ func (x *CageChecked) String() string {
 func (*CageChecked) ProtoMessage() {}
 
 func (x *CageChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[49]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +3744,7 @@ func (x *CageChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChecked.ProtoReflect.Descriptor instead.
 func (*CageChecked) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{51}
 }
 
 // CageOpened says that a cage is there.
@@ -3674,7 +3766,7 @@ type CageOpened struct {
 
 func (x *CageOpened) Reset() {
 	*x = CageOpened{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3686,7 +3778,7 @@ func (x *CageOpened) String() string {
 func (*CageOpened) ProtoMessage() {}
 
 func (x *CageOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3699,7 +3791,7 @@ func (x *CageOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageOpened.ProtoReflect.Descriptor instead.
 func (*CageOpened) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{50}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CageOpened) GetTier() string {
@@ -3750,7 +3842,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +3854,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[51]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +3867,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{51}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CageEnded) GetReason() string {
@@ -3805,7 +3897,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +3909,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[52]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +3922,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{52}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -3858,7 +3950,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3962,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[53]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3975,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{53}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -3906,7 +3998,7 @@ type ListLanguageServersRequest struct {
 
 func (x *ListLanguageServersRequest) Reset() {
 	*x = ListLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4010,7 @@ func (x *ListLanguageServersRequest) String() string {
 func (*ListLanguageServersRequest) ProtoMessage() {}
 
 func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[54]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4023,7 @@ func (x *ListLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{54}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListLanguageServersRequest) GetProjectId() string {
@@ -3959,7 +4051,7 @@ type ListLanguageServersResponse struct {
 
 func (x *ListLanguageServersResponse) Reset() {
 	*x = ListLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3971,7 +4063,7 @@ func (x *ListLanguageServersResponse) String() string {
 func (*ListLanguageServersResponse) ProtoMessage() {}
 
 func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[55]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3984,7 +4076,7 @@ func (x *ListLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*ListLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{55}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -4011,7 +4103,7 @@ type StopLanguageServersRequest struct {
 
 func (x *StopLanguageServersRequest) Reset() {
 	*x = StopLanguageServersRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4023,7 +4115,7 @@ func (x *StopLanguageServersRequest) String() string {
 func (*StopLanguageServersRequest) ProtoMessage() {}
 
 func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[56]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4036,7 +4128,7 @@ func (x *StopLanguageServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersRequest.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{56}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *StopLanguageServersRequest) GetProjectId() string {
@@ -4080,7 +4172,7 @@ type StopLanguageServersResponse struct {
 
 func (x *StopLanguageServersResponse) Reset() {
 	*x = StopLanguageServersResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4092,7 +4184,7 @@ func (x *StopLanguageServersResponse) String() string {
 func (*StopLanguageServersResponse) ProtoMessage() {}
 
 func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[57]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4105,7 +4197,7 @@ func (x *StopLanguageServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopLanguageServersResponse.ProtoReflect.Descriptor instead.
 func (*StopLanguageServersResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{57}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StopLanguageServersResponse) GetServers() []*v1.RunningLanguageServer {
@@ -4137,7 +4229,7 @@ type SignalProcessRequest struct {
 
 func (x *SignalProcessRequest) Reset() {
 	*x = SignalProcessRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4149,7 +4241,7 @@ func (x *SignalProcessRequest) String() string {
 func (*SignalProcessRequest) ProtoMessage() {}
 
 func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[58]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4162,7 +4254,7 @@ func (x *SignalProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalProcessRequest.ProtoReflect.Descriptor instead.
 func (*SignalProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{58}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SignalProcessRequest) GetSessionId() string {
@@ -4195,7 +4287,7 @@ type SignalProcessResponse struct {
 
 func (x *SignalProcessResponse) Reset() {
 	*x = SignalProcessResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4299,7 @@ func (x *SignalProcessResponse) String() string {
 func (*SignalProcessResponse) ProtoMessage() {}
 
 func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[59]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4312,7 @@ func (x *SignalProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignalProcessResponse.ProtoReflect.Descriptor instead.
 func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{59}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{61}
 }
 
 // ListProcessesRequest selects commands.
@@ -4234,7 +4326,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4246,7 +4338,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[60]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4259,7 +4351,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{60}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -4282,7 +4374,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[61]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4294,7 +4386,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[61]
+	mi := &file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4307,7 +4399,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{61}
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*v1.RunningProcess {
@@ -4556,7 +4648,12 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\v2\x1b.kaged.common.v1.DebugStateR\x05state\x126\n" +
 	"\x06result\x18\x02 \x01(\v2\x1e.kaged.common.v1.DebugVariableR\x06result\"\x16\n" +
 	"\x14HoldWorkspaceRequest\"\x14\n" +
-	"\x12HoldWorkspaceEvent\"L\n" +
+	"\x12HoldWorkspaceEvent\"F\n" +
+	"\x0eKeepRunRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\"\x11\n" +
+	"\x0fKeepRunResponse\"L\n" +
 	"\x0eHoldRunRequest\x12:\n" +
 	"\acontext\x18\x01 \x01(\v2 .kaged.toolrunner.v1.ToolContextR\acontext\"\x86\x01\n" +
 	"\fHoldRunEvent\x128\n" +
@@ -4635,7 +4732,7 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xf9\x10\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x032\xd6\x11\n" +
 	"\x11ToolRunnerService\x12e\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\"\x03\x90\x02\x01\x12c\n" +
 	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12b\n" +
@@ -4648,7 +4745,8 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\aRunTool\x12#.kaged.toolrunner.v1.RunToolRequest\x1a!.kaged.toolrunner.v1.RunToolEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12d\n" +
 	"\n" +
 	"CancelTool\x12&.kaged.toolrunner.v1.CancelToolRequest\x1a'.kaged.toolrunner.v1.CancelToolResponse\"\x05\xb2\xbe\x18\x01\x03\x12Z\n" +
-	"\aHoldRun\x12#.kaged.toolrunner.v1.HoldRunRequest\x1a!.kaged.toolrunner.v1.HoldRunEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12l\n" +
+	"\aHoldRun\x12#.kaged.toolrunner.v1.HoldRunRequest\x1a!.kaged.toolrunner.v1.HoldRunEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12[\n" +
+	"\aKeepRun\x12#.kaged.toolrunner.v1.KeepRunRequest\x1a$.kaged.toolrunner.v1.KeepRunResponse\"\x05\xb2\xbe\x18\x01\x03\x12l\n" +
 	"\rHoldWorkspace\x12).kaged.toolrunner.v1.HoldWorkspaceRequest\x1a'.kaged.toolrunner.v1.HoldWorkspaceEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12e\n" +
 	"\x0eWatchWorkspace\x12*.kaged.toolrunner.v1.WatchWorkspaceRequest\x1a#.kaged.toolrunner.v1.WorkspaceEvent(\x010\x01\x12]\n" +
 	"\bHoldCage\x12$.kaged.toolrunner.v1.HoldCageRequest\x1a\".kaged.toolrunner.v1.HoldCageEvent\"\x05\xb2\xbe\x18\x01\x030\x01\x12g\n" +
@@ -4676,7 +4774,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
@@ -4725,58 +4823,60 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(*ControlDebugResponse)(nil),        // 44: kaged.toolrunner.v1.ControlDebugResponse
 	(*HoldWorkspaceRequest)(nil),        // 45: kaged.toolrunner.v1.HoldWorkspaceRequest
 	(*HoldWorkspaceEvent)(nil),          // 46: kaged.toolrunner.v1.HoldWorkspaceEvent
-	(*HoldRunRequest)(nil),              // 47: kaged.toolrunner.v1.HoldRunRequest
-	(*HoldRunEvent)(nil),                // 48: kaged.toolrunner.v1.HoldRunEvent
-	(*RunOpened)(nil),                   // 49: kaged.toolrunner.v1.RunOpened
-	(*HoldCageRequest)(nil),             // 50: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),               // 51: kaged.toolrunner.v1.HoldCageEvent
-	(*CageChecked)(nil),                 // 52: kaged.toolrunner.v1.CageChecked
-	(*CageOpened)(nil),                  // 53: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),                   // 54: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),          // 55: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),         // 56: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListLanguageServersRequest)(nil),  // 57: kaged.toolrunner.v1.ListLanguageServersRequest
-	(*ListLanguageServersResponse)(nil), // 58: kaged.toolrunner.v1.ListLanguageServersResponse
-	(*StopLanguageServersRequest)(nil),  // 59: kaged.toolrunner.v1.StopLanguageServersRequest
-	(*StopLanguageServersResponse)(nil), // 60: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*SignalProcessRequest)(nil),        // 61: kaged.toolrunner.v1.SignalProcessRequest
-	(*SignalProcessResponse)(nil),       // 62: kaged.toolrunner.v1.SignalProcessResponse
-	(*ListProcessesRequest)(nil),        // 63: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 64: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 65: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*v1.CageReport)(nil),               // 66: kaged.common.v1.CageReport
-	(*v1.LanguageServerReport)(nil),     // 67: kaged.common.v1.LanguageServerReport
-	(*v1.MachineCheck)(nil),             // 68: kaged.common.v1.MachineCheck
-	(*structpb.Struct)(nil),             // 69: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 70: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 71: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 72: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),                // 73: kaged.common.v1.Debugging
-	(*v1.ApprovalSubject)(nil),          // 74: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 75: kaged.common.v1.AuditRecord
-	(*v1.DebugSession)(nil),             // 76: kaged.common.v1.DebugSession
-	(*v1.DebugView)(nil),                // 77: kaged.common.v1.DebugView
-	(*v1.DebugState)(nil),               // 78: kaged.common.v1.DebugState
-	(*v1.DebugVariable)(nil),            // 79: kaged.common.v1.DebugVariable
-	(*v1.DebugEvent)(nil),               // 80: kaged.common.v1.DebugEvent
-	(*v1.NetworkAttempt)(nil),           // 81: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 82: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 83: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 84: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 85: kaged.common.v1.RunningCage
+	(*KeepRunRequest)(nil),              // 47: kaged.toolrunner.v1.KeepRunRequest
+	(*KeepRunResponse)(nil),             // 48: kaged.toolrunner.v1.KeepRunResponse
+	(*HoldRunRequest)(nil),              // 49: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),                // 50: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),                   // 51: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),             // 52: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),               // 53: kaged.toolrunner.v1.HoldCageEvent
+	(*CageChecked)(nil),                 // 54: kaged.toolrunner.v1.CageChecked
+	(*CageOpened)(nil),                  // 55: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 56: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 57: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 58: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 59: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 60: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 61: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 62: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*SignalProcessRequest)(nil),        // 63: kaged.toolrunner.v1.SignalProcessRequest
+	(*SignalProcessResponse)(nil),       // 64: kaged.toolrunner.v1.SignalProcessResponse
+	(*ListProcessesRequest)(nil),        // 65: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 66: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 67: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*v1.CageReport)(nil),               // 68: kaged.common.v1.CageReport
+	(*v1.LanguageServerReport)(nil),     // 69: kaged.common.v1.LanguageServerReport
+	(*v1.MachineCheck)(nil),             // 70: kaged.common.v1.MachineCheck
+	(*structpb.Struct)(nil),             // 71: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 72: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 73: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 74: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 75: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 76: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 77: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 78: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 79: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 80: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 81: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 82: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 83: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 84: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 85: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 86: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 87: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	65, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	67, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
 	17, // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
 	9,  // 2: kaged.toolrunner.v1.ListFolderResponse.entries:type_name -> kaged.toolrunner.v1.FolderEntry
 	14, // 3: kaged.toolrunner.v1.ListChangesResponse.files:type_name -> kaged.toolrunner.v1.ChangedFile
-	66, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
-	67, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
-	68, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
+	68, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
+	69, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
+	70, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
 	0,  // 7: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
 	27, // 8: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	69, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	69, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	71, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	71, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 11: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
 	25, // 12: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
 	22, // 13: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
@@ -4786,44 +4886,44 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	20, // 17: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	21, // 18: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
 	2,  // 19: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	70, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	69, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	72, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	71, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
 	20, // 22: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
 	19, // 23: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	71, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	73, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
 	28, // 25: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	72, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	73, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	74, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	75, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
 	27, // 28: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
 	30, // 29: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
 	33, // 30: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
 	34, // 31: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
 	32, // 32: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	74, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	75, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	70, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	75, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	75, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	75, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	76, // 39: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
-	77, // 40: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
-	78, // 41: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
-	79, // 42: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	76, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	77, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	72, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	77, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	77, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	77, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	78, // 39: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	79, // 40: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	80, // 41: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	81, // 42: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
 	27, // 43: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	49, // 44: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	80, // 45: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	51, // 44: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	82, // 45: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
 	27, // 46: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	53, // 47: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	81, // 48: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	54, // 49: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	52, // 50: kaged.toolrunner.v1.HoldCageEvent.checked:type_name -> kaged.toolrunner.v1.CageChecked
-	82, // 51: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	82, // 52: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	83, // 53: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	83, // 54: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	75, // 55: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
-	84, // 56: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	85, // 57: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	55, // 47: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	83, // 48: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	56, // 49: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	54, // 50: kaged.toolrunner.v1.HoldCageEvent.checked:type_name -> kaged.toolrunner.v1.CageChecked
+	84, // 51: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	84, // 52: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	85, // 53: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	85, // 54: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	77, // 55: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	86, // 56: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	87, // 57: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
 	3,  // 58: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
 	5,  // 59: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
 	7,  // 60: kaged.toolrunner.v1.ToolRunnerService.ListFolder:input_type -> kaged.toolrunner.v1.ListFolderRequest
@@ -4833,41 +4933,43 @@ var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
 	18, // 64: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
 	29, // 65: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
 	35, // 66: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	47, // 67: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	45, // 68: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
-	39, // 69: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	50, // 70: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	55, // 71: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	63, // 72: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	61, // 73: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
-	57, // 74: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	59, // 75: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	41, // 76: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
-	43, // 77: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
-	37, // 78: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 79: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	6,  // 80: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
-	8,  // 81: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
-	11, // 82: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
-	13, // 83: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
-	16, // 84: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
-	26, // 85: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	31, // 86: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	36, // 87: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	48, // 88: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	46, // 89: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
-	40, // 90: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	51, // 91: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	56, // 92: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	64, // 93: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	62, // 94: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
-	58, // 95: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	60, // 96: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	42, // 97: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
-	44, // 98: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
-	38, // 99: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	79, // [79:100] is the sub-list for method output_type
-	58, // [58:79] is the sub-list for method input_type
+	49, // 67: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	47, // 68: kaged.toolrunner.v1.ToolRunnerService.KeepRun:input_type -> kaged.toolrunner.v1.KeepRunRequest
+	45, // 69: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
+	39, // 70: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	52, // 71: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	57, // 72: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	65, // 73: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	63, // 74: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
+	59, // 75: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	61, // 76: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	41, // 77: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	43, // 78: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	37, // 79: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	4,  // 80: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	6,  // 81: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	8,  // 82: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
+	11, // 83: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
+	13, // 84: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
+	16, // 85: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
+	26, // 86: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	31, // 87: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	36, // 88: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	50, // 89: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	48, // 90: kaged.toolrunner.v1.ToolRunnerService.KeepRun:output_type -> kaged.toolrunner.v1.KeepRunResponse
+	46, // 91: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
+	40, // 92: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	53, // 93: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	58, // 94: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	66, // 95: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	64, // 96: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
+	60, // 97: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	62, // 98: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	42, // 99: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	44, // 100: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	38, // 101: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	80, // [80:102] is the sub-list for method output_type
+	58, // [58:80] is the sub-list for method input_type
 	58, // [58:58] is the sub-list for extension type_name
 	58, // [58:58] is the sub-list for extension extendee
 	0,  // [0:58] is the sub-list for field type_name
@@ -4886,11 +4988,11 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37].OneofWrappers = []any{
 		(*WorkspaceEvent_Record)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[45].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47].OneofWrappers = []any{
 		(*HoldRunEvent_Opened)(nil),
 		(*HoldRunEvent_Debug)(nil),
 	}
-	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[48].OneofWrappers = []any{
+	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[50].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -4902,7 +5004,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   63,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

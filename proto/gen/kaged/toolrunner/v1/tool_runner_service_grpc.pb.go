@@ -29,6 +29,7 @@ const (
 	ToolRunnerService_RunTool_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/RunTool"
 	ToolRunnerService_CancelTool_FullMethodName          = "/kaged.toolrunner.v1.ToolRunnerService/CancelTool"
 	ToolRunnerService_HoldRun_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/HoldRun"
+	ToolRunnerService_KeepRun_FullMethodName             = "/kaged.toolrunner.v1.ToolRunnerService/KeepRun"
 	ToolRunnerService_HoldWorkspace_FullMethodName       = "/kaged.toolrunner.v1.ToolRunnerService/HoldWorkspace"
 	ToolRunnerService_WatchWorkspace_FullMethodName      = "/kaged.toolrunner.v1.ToolRunnerService/WatchWorkspace"
 	ToolRunnerService_HoldCage_FullMethodName            = "/kaged.toolrunner.v1.ToolRunnerService/HoldCage"
@@ -87,6 +88,10 @@ type ToolRunnerServiceClient interface {
 	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
 	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
 	HoldRun(ctx context.Context, in *HoldRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldRunEvent], error)
+	// KeepRun keeps a held run for its next harness: when its last stream ends, its processes, its cages and the results of its calls
+	// stay for a while, and are ended only if no stream holds it again by then. A cage of the same invocation is given to the
+	// next one that asks for it. Fails with not_found for a run that no stream holds.
+	KeepRun(ctx context.Context, in *KeepRunRequest, opts ...grpc.CallOption) (*KeepRunResponse, error)
 	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
 	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
 	HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error)
@@ -254,6 +259,16 @@ func (c *toolRunnerServiceClient) HoldRun(ctx context.Context, in *HoldRunReques
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldRunClient = grpc.ServerStreamingClient[HoldRunEvent]
+
+func (c *toolRunnerServiceClient) KeepRun(ctx context.Context, in *KeepRunRequest, opts ...grpc.CallOption) (*KeepRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(KeepRunResponse)
+	err := c.cc.Invoke(ctx, ToolRunnerService_KeepRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *toolRunnerServiceClient) HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -431,6 +446,10 @@ type ToolRunnerServiceServer interface {
 	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
 	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
 	HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error
+	// KeepRun keeps a held run for its next harness: when its last stream ends, its processes, its cages and the results of its calls
+	// stay for a while, and are ended only if no stream holds it again by then. A cage of the same invocation is given to the
+	// next one that asks for it. Fails with not_found for a run that no stream holds.
+	KeepRun(context.Context, *KeepRunRequest) (*KeepRunResponse, error)
 	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
 	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
 	HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error
@@ -501,6 +520,9 @@ func (UnimplementedToolRunnerServiceServer) CancelTool(context.Context, *CancelT
 }
 func (UnimplementedToolRunnerServiceServer) HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldRun not implemented")
+}
+func (UnimplementedToolRunnerServiceServer) KeepRun(context.Context, *KeepRunRequest) (*KeepRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method KeepRun not implemented")
 }
 func (UnimplementedToolRunnerServiceServer) HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldWorkspace not implemented")
@@ -715,6 +737,24 @@ func _ToolRunnerService_HoldRun_Handler(srv interface{}, stream grpc.ServerStrea
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolRunnerService_HoldRunServer = grpc.ServerStreamingServer[HoldRunEvent]
 
+func _ToolRunnerService_KeepRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KeepRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolRunnerServiceServer).KeepRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolRunnerService_KeepRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolRunnerServiceServer).KeepRun(ctx, req.(*KeepRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolRunnerService_HoldWorkspace_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(HoldWorkspaceRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -922,6 +962,10 @@ var ToolRunnerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelTool",
 			Handler:    _ToolRunnerService_CancelTool_Handler,
+		},
+		{
+			MethodName: "KeepRun",
+			Handler:    _ToolRunnerService_KeepRun_Handler,
 		},
 		{
 			MethodName: "ReleaseCage",

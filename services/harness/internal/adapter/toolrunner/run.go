@@ -31,6 +31,12 @@ func (r *Runner) HoldRun(ctx context.Context, caller *contract.Caller, known fun
 	}
 }
 
+// KeepRun implements [loop.Tools].
+func (r *Runner) KeepRun(ctx context.Context, caller *contract.Caller) error {
+	_, err := r.client.KeepRun(ctx, &toolrunnerv1.KeepRunRequest{SessionId: caller.SessionID, RunId: caller.RunID})
+	return err
+}
+
 // holdRun holds the run in one stream and returns why that has ended.
 func (r *Runner) holdRun(
 	ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent),

@@ -201,6 +201,16 @@ func (a *Account) spenders() []contract.Spender {
 	return list
 }
 
+// Charge counts the use of an agent before the run was handed over.
+func (a *Account) Charge(agent string, used contract.Amount) {
+	a.book.mu.Lock()
+	defer a.book.mu.Unlock()
+	for at := range a.chain {
+		at.spent = at.spent.Add(used)
+		at.by[agent] = at.by[agent].Add(used)
+	}
+}
+
 // hold reserves an amount. The caller holds mu.
 func (a *Account) hold(amount contract.Amount) {
 	for at := range a.chain {

@@ -34,6 +34,13 @@ func (a *Account) Start(expire func(*fault.Error)) (stop func()) {
 	}
 }
 
+// Worked counts time of work before the run was handed over. It comes before [Account.Start].
+func (a *Account) Worked(d time.Duration) {
+	a.book.mu.Lock()
+	defer a.book.mu.Unlock()
+	a.clock.worked += d
+}
+
 // Wait stops the clocks of the account and of those above it until the returned function is called: an operator is
 // asked.
 func (a *Account) Wait() (resume func()) {

@@ -2,12 +2,12 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/llm"
 )
 
@@ -30,8 +30,11 @@ func (v *invocation) approved(
 		}
 		asked = true
 		decision, err := v.ask(ctx, contract.ApprovalRequested{
-			ID: ident.New(), CallID: c.ID, Step: step, Subject: out.Question.Subject, Audit: out.Audit,
+			ID: v.approvalID(c.ID), CallID: c.ID, Step: step, Subject: out.Question.Subject, Audit: out.Audit,
 		})
+		if errors.Is(err, errHandOver) {
+			return out, true, err
+		}
 		if err != nil {
 			f := fault.Wrap(err, fault.CodeOf(err), "The call was not made: the run ended before an operator answered.")
 			return v.refused(c, f), true, nil
@@ -43,7 +46,7 @@ func (v *invocation) approved(
 	}
 }
 
-// ask waits for an operator. A stopping service does not wait.
+// ask waits for an operator. It fails with errHandOver when the service stops: the question stays open.
 func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -52,7 +55,7 @@ func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (con
 	watching.Go(func() {
 		select {
 		case <-v.deps.Stopping:
-			cancel(errStopping)
+			cancel(errHandOver)
 		case <-answered:
 		}
 	})

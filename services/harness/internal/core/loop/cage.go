@@ -141,6 +141,12 @@ func (v *invocation) leaveCage() {
 		return
 	}
 	c.leaving.Store(true)
+	if v.fin.Outcome == contract.HandedOver {
+		v.keepRun()
+		c.release()
+		c.watch.Wait()
+		return
+	}
 	select {
 	case <-c.opened:
 	default: // the invocation ends before its cage is open

@@ -56,23 +56,31 @@ func (v *invocation) offerChildren() {
 	}
 }
 
-// delegate calls a child, for which there is room, and returns the outcome of the call.
-func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compile.Agent) ToolOutcome {
+// delegate calls a child, for which there is room, and returns the outcome of the call. It fails with errHandOver if
+// the child goes on in the next harness.
+func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compile.Agent) (ToolOutcome, error) {
 	defer v.account.Depart()
 	prompt, f := promptOf(c.Input)
 	if f != nil {
-		return v.failedCall(c, f, 0)
+		return v.failedCall(c, f, 0), nil
 	}
 	began := time.Now()
 	w := &invocation{
 		Tree: v.Tree, id: ident.New(), callID: c.ID, parent: v, agent: child,
 		prompt: prompt, history: append(v.forwarded(child),
 			llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: prompt}}}}),
+		continued: v.start.at(v.id, c.ID),
+	}
+	if w.continued != nil {
+		w.id, w.told, w.history = w.continued.InvocationID, true, append(w.history, w.continued.Messages...)
 	}
 	w.open(v.account)
 	fin := w.run(ctx)
+	if fin.Outcome == contract.HandedOver {
+		return ToolOutcome{}, errHandOver
+	}
 	if !w.told {
-		return v.failedCall(c, cmp.Or(fin.Err, errStopping), time.Since(began))
+		return v.failedCall(c, cmp.Or(fin.Err, errStopping), time.Since(began)), nil
 	}
 	answer := w.answer(fin, time.Since(began))
 	var records []contract.Record
@@ -88,7 +96,7 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 	v.changed(w.changes()...)
 	return ToolOutcome{
 		Content: answer.Content(), Gist: gist(answer), Err: failure(fin), Audit: records, Duration: time.Since(began),
-	}
+	}, nil
 }
 
 // gist returns an answer without the parts that differ between equal calls of a child.
@@ -248,6 +256,9 @@ func (t *toolTurn) agents(ctx context.Context, first, end int) {
 	defer wg.Wait()
 	over, running := make(chan struct{}, end-first), 0
 	for i := first; i < end; i++ {
+		if t.calls[i].outcome != nil {
+			continue
+		}
 		admitted := false
 		var crowded *fault.Error
 		for t.fits(i) && ctx.Err() == nil {
@@ -264,6 +275,10 @@ func (t *toolTurn) agents(ctx context.Context, first, end int) {
 				running--
 			case <-ctx.Done():
 			}
+		}
+		if !admitted && t.run.stopping() && ctx.Err() == nil {
+			t.leave()
+			return
 		}
 		if ctx.Err() != nil || !t.start(i) {
 			if admitted {
@@ -291,11 +306,7 @@ func (t *toolTurn) fits(i int) bool {
 // refuse tells the model why a child was not called; f is why there is no room, unless there is another reason.
 func (t *toolTurn) refuse(i int, f *fault.Error) {
 	c, limits := t.calls[i], t.run.deps.Limits
-	switch {
-	case t.run.stopping():
-		t.settle(i, t.run.neverRan(c.call, errStopping))
-		return
-	case c.nth >= limits.TurnAgents:
+	if c.nth >= limits.TurnAgents {
 		f = fault.New(fault.BudgetExceeded, "One turn may call %d agents; this is call %d. Call the others later.",
 			limits.TurnAgents, c.nth+1).With("resource", "turn_agents").With("limit", limits.TurnAgents)
 	}

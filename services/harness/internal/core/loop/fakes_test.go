@@ -126,9 +126,18 @@ type tools struct {
 
 	mu    sync.Mutex // guards the fields below
 	held  []string   // the runs that are held
+	kept  []string   // the runs that are kept
 	tell  func(contract.DebugEvent)
 	seen  []ToolRequest
 	asked int
+}
+
+// KeepRun notes the run.
+func (f *tools) KeepRun(_ context.Context, caller *contract.Caller) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept = append(f.kept, caller.RunID)
+	return nil
 }
 
 // HoldRun notes the run while it lasts.

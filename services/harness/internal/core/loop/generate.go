@@ -277,7 +277,7 @@ func (a *attempts) pause(ctx context.Context, f *fault.Error, attempt int, wait 
 	case <-timer.C:
 		return nil
 	case <-a.run.deps.Stopping:
-		return errStopping
+		return errHandOver
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -368,8 +368,8 @@ func TestRoutesChangeBetweenSteps(t *testing.T) {
 	}
 }
 
-// The end of the service ends a run at its next step boundary, and a wait for a retry at once: the run failed as
-// interrupted, and its work is kept.
+// The end of the service stops a run at its next step boundary, and in a wait for a retry at once: the run is handed
+// over, and its work is kept.
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, wants(call("c1", "file.write", "{}")))
@@ -380,7 +380,7 @@ func TestStopping(t *testing.T) {
 			return "written", nil
 		}
 		fin := b.run(t.Context())
-		if fin.Outcome != contract.Failed || fin.Err.Code != fault.Interrupted || fin.Steps != 1 {
+		if fin.Outcome != contract.HandedOver || fin.Err != nil || fin.Steps != 1 {
 			t.Errorf("%+v", fin)
 		}
 		if f := of[contract.ToolFinished](b.sink); len(f) != 1 || f[0].Err != nil || len(of[contract.StepDone](b.sink)) != 1 {
@@ -392,7 +392,7 @@ func TestStopping(t *testing.T) {
 		b.deps.Stopping = stopping
 		began := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { close(stopping) })
-		if fin := b.run(t.Context()); fin.Err == nil || fin.Err.Code != fault.Interrupted ||
+		if fin := b.run(t.Context()); fin.Outcome != contract.HandedOver ||
 			time.Since(began) != 100*time.Millisecond {
 			t.Errorf("%+v after %v", fin, time.Since(began))
 		}

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"sync"
+	"time"
 
 	"kaged.dev/pkg/contract"
 )
@@ -44,6 +45,20 @@ func (v *invocation) awaitWorkspace(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
+
+// keepRun has the workspace keep the run for the next harness, once.
+func (v *invocation) keepRun() {
+	v.keeping.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), keepRunTimeout)
+		defer cancel()
+		if err := v.deps.Tools.KeepRun(ctx, v.toolContext); err != nil {
+			v.deps.Log.Warn("the workspace does not keep a run that is handed over", "run_id", v.start.RunID, "error", err)
+		}
+	})
+}
+
+// keepRunTimeout is how long the workspace may take to answer.
+const keepRunTimeout = 5 * time.Second
 
 // leaveWorkspace tells the workspace that the run is over.
 func (t *Tree) leaveWorkspace() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -35,6 +36,7 @@ type invocation struct {
 	id, callID string
 	prompt     string // of the parent
 	parent     *invocation
+	continued  *contract.Continued // of a run that was handed over, nil for a new invocation
 	agent      *compile.Agent
 	history    []llm.Message
 	sources    []contract.Source
@@ -105,6 +107,9 @@ func (o offer) waits(input []byte) bool {
 func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	ctx, v.quit = context.WithCancelCause(ctx)
 	defer v.quit(nil)
+	if v.continued != nil {
+		v.account.Worked(time.Duration(v.continued.WorkedMS) * time.Millisecond)
+	}
 	defer v.account.Start(func(over *fault.Error) { v.quit(over) })()
 	defer func() {
 		if v.held != nil {
@@ -133,7 +138,13 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	if err := v.begin(ctx); err != nil {
 		return v.end(ctx, err)
 	}
-	for v.step = 1; ; v.step++ {
+	if more, err := v.proceed(ctx); err != nil {
+		return v.end(ctx, err)
+	} else if !more {
+		v.fin.Outcome = contract.Completed
+		return v.fin
+	}
+	for v.step++; ; v.step++ {
 		inside, over := v.deps.Watch.Step(ctx, v.step)
 		more, err := v.oneStep(inside)
 		over(err)
@@ -161,11 +172,11 @@ func (v *invocation) emit(e contract.Event) error {
 // begin gets everything ready for the first step.
 func (v *invocation) begin(ctx context.Context) error {
 	err := v.prepare(ctx)
-	if v.parent != nil {
+	if v.parent != nil && v.continued == nil {
 		if gone := v.tell(); gone != nil {
 			return gone
 		}
-	} else if err == nil {
+	} else if v.parent == nil && err == nil {
 		v.enterWorkspace(ctx)
 	}
 	if err == nil {
@@ -174,7 +185,7 @@ func (v *invocation) begin(ctx context.Context) error {
 	if err == nil {
 		err = v.enterCage(ctx)
 	}
-	if err != nil && v.parent != nil {
+	if err != nil && v.parent != nil && v.continued == nil {
 		return notStarted(v.agent, err)
 	}
 	return err
@@ -285,11 +296,11 @@ func (v *invocation) request() llm.Request {
 
 // oneStep makes one model call and runs the tools it asks for. It reports whether another step follows.
 func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
-	if v.stopping() {
-		return false, errStopping
-	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
+	}
+	if v.stopping() {
+		return false, errHandOver
 	}
 	v.broken = brokenOff{}
 	ans, err := v.generate(ctx)
@@ -482,6 +493,10 @@ func (v *invocation) log(ctx context.Context, turn contract.TurnDone, calls []ll
 func (v *invocation) end(ctx context.Context, err error) contract.Finished {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
+	}
+	if errors.Is(err, errHandOver) {
+		v.fin.Outcome = contract.HandedOver
+		return v.fin
 	}
 	f := fault.From(err)
 	v.fin.Partial = keptBlocks(v.kept)

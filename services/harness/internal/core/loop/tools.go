@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -21,7 +23,8 @@ type toolTurn struct {
 
 	mu       sync.Mutex // guards the fields below, and keeps results in order
 	calls    []toolCall
-	released int // how many results were sent
+	released int  // how many results were sent
+	open     bool // a call is left to the next harness
 	err      error
 }
 
@@ -34,10 +37,14 @@ type toolCall struct {
 	nth     int
 	started bool
 	outcome *ToolOutcome // nil until it is done
+	// known is its result of before the run was handed over, told that its result was sent.
+	known *llm.ToolResult
+	told  bool
 }
 
 // runTools runs the calls of a turn and returns their results in call order. It fails only as the sink does; a call
-// that the end of ctx cut off or kept from running has a result that says so.
+// that the end of ctx cut off or kept from running has a result that says so. It fails with errHandOver if a call is
+// left to the next harness; the results of the others are sent.
 func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Block, error) {
 	t := &toolTurn{run: v, step: v.step}
 	agents := 0
@@ -48,8 +55,8 @@ func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.
 		}
 		t.calls = append(t.calls, one)
 	}
-	stored := false
-	for i := 0; i < len(t.calls) && ctx.Err() == nil; {
+	stored := v.known(t)
+	for i := 0; i < len(t.calls) && ctx.Err() == nil && !t.open; {
 		n := t.alike(i)
 		if t.calls[i].effects() && !stored {
 			// A call with effects runs only after the turn that asked for it is on disk. An agent has none before the
@@ -97,6 +104,9 @@ func (t *toolTurn) group(ctx context.Context, first, end int) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, t.run.deps.Limits.Parallel)
 	for i := first; i < end; i++ {
+		if t.calls[i].outcome != nil {
+			continue
+		}
 		select {
 		case free <- struct{}{}:
 		case <-ctx.Done():
@@ -120,8 +130,8 @@ func (t *toolTurn) group(ctx context.Context, first, end int) {
 func (t *toolTurn) start(i int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err != nil {
-		return false
+	if t.err != nil || t.calls[i].started {
+		return t.err == nil
 	}
 	t.calls[i].started = true
 	t.err = t.run.emit(contract.ToolStarted{Step: t.step, Call: t.calls[i].call})
@@ -134,6 +144,11 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 	c := t.calls[i].call
 	ctx, over := t.run.deps.Watch.Tool(ctx, t.run.toolSeen(t.calls[i]))
 	out, asked, err := t.run.make(ctx, t.step, t.calls[i])
+	if errors.Is(err, errHandOver) && ctx.Err() == nil {
+		over(out)
+		t.leave()
+		return
+	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -152,6 +167,13 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 	t.settle(i, out)
 }
 
+// leave leaves a call to the next harness.
+func (t *toolTurn) leave() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = true
+}
+
 // settle notes the outcome of a call.
 func (t *toolTurn) settle(i int, out ToolOutcome) {
 	t.mu.Lock()
@@ -163,18 +185,39 @@ func (t *toolTurn) settle(i int, out ToolOutcome) {
 // release sends the results that are next in order. The caller holds mu.
 func (t *toolTurn) release() {
 	for t.err == nil && t.released < len(t.calls) && t.calls[t.released].outcome != nil {
-		c := &t.calls[t.released]
+		t.tell(&t.calls[t.released])
 		t.released++
-		entries := t.run.entered(t.step, t.run.canonicalName(c.call.Name), c.outcome)
-		t.run.looped(t.step, c)
-		t.err = t.run.emit(contract.ToolFinished{
-			Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
-			Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(), Ledger: entries,
-		})
 	}
 }
 
+// tell sends the result of a call, once. The caller holds mu.
+func (t *toolTurn) tell(c *toolCall) {
+	if c.told {
+		return
+	}
+	c.told = true
+	entries := t.run.entered(t.step, t.run.canonicalName(c.call.Name), c.outcome)
+	t.run.looped(t.step, c)
+	t.err = t.run.emit(contract.ToolFinished{
+		Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
+		Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(), Ledger: entries,
+	})
+}
+
+// handOver sends the results that wait for those of calls that are left to the next harness. The caller holds mu.
+func (t *toolTurn) handOver() error {
+	for i := range t.calls {
+		if t.err == nil && t.calls[i].outcome != nil {
+			t.tell(&t.calls[i])
+		}
+	}
+	return cmp.Or(t.err, errHandOver)
+}
+
 func result(c *toolCall) llm.ToolResult {
+	if c.known != nil {
+		return *c.known
+	}
 	return llm.ToolResult{CallID: c.call.ID, Name: c.call.Name, Content: c.outcome.Content, IsError: c.outcome.Err != nil}
 }
 
@@ -182,6 +225,9 @@ func result(c *toolCall) llm.ToolResult {
 func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.open && cause == nil {
+		return nil, t.handOver()
+	}
 	results := make([]llm.Block, len(t.calls))
 	for i := range t.calls {
 		c := &t.calls[i]
@@ -210,7 +256,8 @@ func (v *invocation) make(ctx context.Context, step int, one toolCall) (out Tool
 		}
 	}()
 	if one.child != nil {
-		return v.delegate(ctx, c, one.child), false, nil
+		out, err = v.delegate(ctx, c, one.child)
+		return out, false, err
 	}
 	return v.tool(ctx, step, c)
 }

@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -15,6 +16,9 @@ import (
 // errStopping ends a run when its service stops. Its finished work is kept, and the operator's crash policy decides
 // the rest.
 var errStopping = fault.New(fault.Interrupted, "kaged was stopped while the run was under way.")
+
+// errHandOver stops an invocation at a boundary, or where it waits for an operator, because its run goes on elsewhere.
+var errHandOver = errors.New("the run is handed over")
 
 // Stopped is the cause for the end of a run's context when its service stops.
 func Stopped() error { return errStopping }
@@ -37,6 +41,7 @@ type Tree struct {
 	entries   []contract.LedgerEntry
 	lastEntry int64
 	ends      map[string]context.CancelCauseFunc
+	keeping   sync.Once // tells the workspace that the run goes on
 }
 
 // New returns a run that is to be made.
@@ -58,11 +63,15 @@ func (t *Tree) Run(ctx context.Context) contract.Finished {
 	defer t.leaveWorkspace()
 	root := &invocation{
 		Tree: t, agent: t.start.Agent, history: t.start.History, sources: t.start.Sources, head: t.start.AuditHead,
-		keptIDs: t.start.Kept,
+		keptIDs: t.start.Kept, continued: t.start.at("", ""),
 	}
 	root.room.superseded = t.start.SupersededTurns
 	root.open(t.whole)
-	return root.run(ctx)
+	fin := root.run(ctx)
+	if fin.Outcome == contract.HandedOver {
+		root.keepRun()
+	}
+	return fin
 }
 
 // Cancel ends an invocation below the root's, and those below it. One that is not under way is passed over. It is safe

@@ -64,6 +64,8 @@ type Start struct {
 	// First says that the session has had no run before; Injections are the texts that hooks gave its first run.
 	First      bool
 	Injections []contract.Injection
+	// Continued are the invocations of a run that was handed over: those at work, each after its caller.
+	Continued []contract.Continued
 	// Hold, unless nil, returns when models may be asked. It returns at once from the second time on.
 	Hold func(context.Context) error
 }
@@ -84,8 +86,8 @@ type Deps struct {
 	Hooks []Hook
 	// CagesOnly refuses agents without a cage.
 	CagesOnly bool
-	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation
-	// ends at its next step boundary.
+	// Stopping is closed when the service is about to stop, or the run is to be handed over: each invocation stops at its
+	// next step boundary, or where it waits for an operator, and the run ends as handed over.
 	Stopping <-chan struct{}
 	Limits   Limits
 	// Pace is shared by all runs of the process.
@@ -140,6 +142,8 @@ type Tools interface {
 	// known is called once, when the workspace knows the run or cannot be reached; told with the events of the
 	// run's debug sessions, in order.
 	HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent))
+	// KeepRun has the workspace keep the caller's run, with its cages and processes, for the next harness that holds it.
+	KeepRun(ctx context.Context, caller *contract.Caller) error
 	// Hold makes the cage of an agent's invocation, to be known by id, and returns when its policy is checked and its
 	// paths are open; [Cage.Opened] tells when it is there. It lives until ctx ends, longer only while background
 	// processes run in it. Hold fails with cage_policy_invalid and cage_unavailable if it cannot be made.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/harnesswire"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/telemetry"
@@ -102,11 +103,19 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	}
 	st := &stream{grpc: grpcStream, ctx: ctx, cancel: cancel}
 	if err := st.begin(h.start(s, compiled), transcript.History(s.Stored, compiled.GetRoot().
-		GetIncludeToolResultsInContext())); err != nil {
+		GetIncludeToolResultsInContext()), agentsOf(s)); err != nil {
 		cancel(nil)
 		return nil, because(ctx, err)
 	}
 	return st, nil
+}
+
+// agentsOf returns the invocations of a run that was handed over.
+func agentsOf(s runs.Start) []contract.Continued {
+	if s.Continued == nil {
+		return nil
+	}
+	return s.Continued.Agents(s.Run)
 }
 
 // because returns why a stream ended: the reason it was ended for, or else the transport's error.

@@ -33,8 +33,8 @@ func (s *stream) send(req *harnessv1.RunRequest) error {
 	return s.grpc.Send(req)
 }
 
-// begin sends the run's inputs, the conversation in pieces.
-func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message) error {
+// begin sends the run's inputs, the conversation in pieces, and the invocations of a run that was handed over.
+func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message, agents []contract.Continued) error {
 	if err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Start{Start: start}}); err != nil {
 		return s.refused(err)
 	}
@@ -44,8 +44,41 @@ func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message) 
 			return s.refused(err)
 		}
 	}
+	for _, c := range continued(agents) {
+		if err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Continued{Continued: c}}); err != nil {
+			return s.refused(err)
+		}
+	}
 	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{Hold: true}}})
 	return s.refused(err)
+}
+
+// continued returns invocations that go on, their messages and results in pieces of about a chunk.
+func continued(agents []contract.Continued) []*harnessv1.Continued {
+	var out []*harnessv1.Continued
+	for _, a := range agents {
+		messages, results := harnesswire.ContinuedMessages(a.Messages), a.Results
+		a.Results = nil
+		last, room := harnesswire.Continued(a), chunk
+		out = append(out, last)
+		next := func(size int) {
+			if size > room {
+				last, room = &harnessv1.Continued{InvocationId: a.InvocationID}, chunk
+				out = append(out, last)
+			}
+			room -= size
+		}
+		for _, m := range messages {
+			next(proto.Size(m))
+			last.Messages = append(last.Messages, m)
+		}
+		for _, r := range results {
+			p := llmproto.Result(r)
+			next(proto.Size(p))
+			last.Results = append(last.Results, p)
+		}
+	}
+	return out
 }
 
 // refused returns why the harness hung up: a stream that was ended says so to its sender only by io.EOF.

@@ -258,6 +258,9 @@ func queueRun(ctx context.Context, q *db.Queries, session string, c record.Chang
 			return err
 		}
 	}
+	if err := queueHandover(ctx, q, c); err != nil {
+		return err
+	}
 	if c.Cage != nil {
 		if err := q.SetCageStatus(ctx, string(c.Cage.Status), c.Cage.RunID); err != nil {
 			return err
@@ -277,6 +280,30 @@ func queueRun(ctx context.Context, q *db.Queries, session string, c record.Chang
 		return q.EndRun(ctx, endParams(*c.EndRun, c.At))
 	}
 	return nil
+}
+
+// queueHandover words the part of a change about a run that is handed over.
+func queueHandover(ctx context.Context, q *db.Queries, c record.Change) error {
+	if c.Adopted != "" {
+		if err := q.AdoptRun(ctx, c.Adopted); err != nil {
+			return err
+		}
+	}
+	if c.Released == nil {
+		return nil
+	}
+	for _, half := range c.Released.Partial {
+		p, err := stepParams(half, c.At)
+		if err == nil {
+			err = q.KeepPartial(ctx, db.KeepPartialParams{
+				RunID: p.RunID, InvocationID: p.InvocationID, Step: p.Step, Body: p.Body, CreatedAt: p.CreatedAt,
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return q.ReleaseRun(ctx, c.At, c.Released.RunID)
 }
 
 // queueSteers words the part of a change about messages that wait for a step boundary.
@@ -379,6 +406,7 @@ func keptError(e *fault.Error) *string {
 const (
 	partTurn    = 1
 	partResults = 2
+	partPartial = 3
 )
 
 func stepParams(half record.StepHalf, at int64) (db.InsertStepParams, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -59,6 +60,7 @@ func runFromRow(row db.GetRunRow) record.Run {
 		},
 		CreatedAt: row.CreatedAt, StartedAt: row.StartedAt, EndedAt: row.EndedAt,
 		Cage: contract.CageStatus(row.CageStatus), CancelRequestedAt: row.CancelRequestedAt,
+		ReleasedAt: row.ReleasedAt, Worked: time.Duration(row.WorkedMs) * time.Millisecond,
 	}
 	if err := json.Unmarshal(row.PromptHashes, &r.PromptHashes); err != nil {
 		r.PromptHashes = nil
@@ -136,6 +138,12 @@ func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, e
 	}
 	if n == 0 || steps[n-1].Step != int(row.Step) {
 		return steps, errors.New("results without a turn")
+	}
+	if row.Part == partPartial {
+		if !steps[n-1].Done {
+			steps[n-1].Results = results
+		}
+		return steps, nil
 	}
 	steps[n-1].Results, steps[n-1].Done = results, true
 	return steps, nil

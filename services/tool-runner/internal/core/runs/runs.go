@@ -24,6 +24,7 @@ type Runs struct {
 	holders  map[Run]int
 	sessions map[string]int // the number of held runs of each session
 	ended    *simplelru.LRU[Run, struct{}]
+	kept     map[Run]chan struct{} // runs that are handed over; the channel is closed when another holder comes
 }
 
 // New returns an empty set.
@@ -32,7 +33,7 @@ func New() *Runs {
 	if err != nil {
 		panic(err) // the size is positive
 	}
-	return &Runs{holders: map[Run]int{}, sessions: map[string]int{}, ended: ended}
+	return &Runs{holders: map[Run]int{}, sessions: map[string]int{}, ended: ended, kept: map[Run]chan struct{}{}}
 }
 
 // Hold holds a run until release is called, once. release reports whether it ended the run, and whether that was the
@@ -40,6 +41,10 @@ func New() *Runs {
 func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if again := r.kept[run]; again != nil {
+		close(again)
+		delete(r.kept, run)
+	}
 	if r.holders[run]++; r.holders[run] == 1 {
 		r.sessions[run.Session]++
 		r.ended.Remove(run)
@@ -51,6 +56,7 @@ func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
 			return false, false
 		}
 		delete(r.holders, run)
+		delete(r.kept, run)
 		r.ended.Add(run, struct{}{})
 		if r.sessions[run.Session]--; r.sessions[run.Session] > 0 {
 			return true, false
@@ -58,6 +64,27 @@ func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
 		delete(r.sessions, run.Session)
 		return true, true
 	}
+}
+
+// Keep says that a held run is handed over: its next holder is awaited with [Runs.Awaited]. It fails with not_found for
+// a run that is not held.
+func (r *Runs) Keep(run Run) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holders[run] == 0 {
+		return fault.New(fault.NotFound, "The run %.80s is not held in this workspace.", run.ID).With("run_id", run.ID)
+	}
+	if r.kept[run] == nil {
+		r.kept[run] = make(chan struct{})
+	}
+	return nil
+}
+
+// Awaited returns a channel that is closed when the next holder of a kept run comes, nil for a run that is not kept.
+func (r *Runs) Awaited(run Run) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept[run]
 }
 
 // Active reports whether a run of the session is held.

@@ -94,6 +94,16 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	return in, nil
 }
 
+// Stored returns the inputs of a run that need no workspace: the snapshot and the operator's configuration.
+func (s *Service) Stored(ctx context.Context, owner, hash string) (Inputs, error) {
+	cfg, err := s.Config.Config(ctx, owner)
+	if err != nil {
+		return Inputs{}, err
+	}
+	snapshot, err := s.Snapshot(ctx, hash)
+	return Inputs{Snapshot: snapshot, Config: cfg}, err
+}
+
 // Routes returns the targets of the calls of a snapshot's agents, by alias. A session's override applies to the calls
 // of the root agent, but not to those of other agents with its alias. Routes fails with model_alias_not_found if an
 // alias is no longer bound.

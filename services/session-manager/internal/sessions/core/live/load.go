@@ -49,7 +49,9 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 	}, start)
 	err = g.cutOff(ctx, s, loaded.Compactions)
 	if loaded.Run != nil || err != nil {
-		if err == nil {
+		if err == nil && g.adoptable(loaded) {
+			err = g.adopt(ctx, s, loaded)
+		} else if err == nil {
 			err = g.recover(ctx, s, loaded)
 		}
 		if err != nil {

@@ -39,6 +39,8 @@ type Store interface {
 	// Cut returns the invocations that a run was cut off in, with their steps, and those that answer some calls of
 	// its root agent, the oldest first; and the usage of those that are over.
 	Cut(ctx context.Context, run string, calls []string) ([]record.Invocation, record.Below, error)
+	// Handed returns the rest of the state of a run that was handed over, calls being its open ones.
+	Handed(ctx context.Context, run record.Run, calls []string) (record.Handed, error)
 }
 
 // Loaded is a session's state for a new holder.
@@ -64,6 +66,8 @@ type CutCompaction struct{ ID, Agent string }
 type Projects interface {
 	// Prepare gathers a run's inputs, as [projects.Service.Prepare] says.
 	Prepare(ctx context.Context, pin projects.Pin) (projects.Inputs, error)
+	// Stored returns the inputs of a run that need no workspace: the snapshot and the configuration.
+	Stored(ctx context.Context, owner, hash string) (projects.Inputs, error)
 	// Snapshot returns a snapshot by its hash.
 	Snapshot(ctx context.Context, hash string) (*projects.Snapshot, error)
 }
@@ -86,6 +90,8 @@ type Config struct {
 	Flush time.Duration
 	// ResumeFor is how long to try to resume a run while its workspace or the harness is not there yet, as after a start.
 	ResumeFor time.Duration
+	// AdoptFor is how long a run that was handed over waits for its workspace and a harness before it ends.
+	AdoptFor time.Duration
 	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
 	// frames may take to be published.
 	CutGrace, Farewell time.Duration
@@ -99,6 +105,8 @@ type Deps struct {
 	Stream   frames.Stream
 	Projects Projects
 	Runs     runs.Deps
+	// Draining returns the workspaces that are drained: runs there are handed over, and go on when it ends. It may be nil.
+	Draining func(ctx context.Context) ([]string, error)
 	// Told is told of each committed change of a session; it never waits.
 	Told func(before, after record.Session, c record.Change)
 	Log  *slog.Logger

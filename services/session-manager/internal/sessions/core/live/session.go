@@ -35,6 +35,8 @@ type Session struct {
 	record     record.Session
 	run        *runs.Run
 	attachment *Attachment
+	// adopting is closed when a run that its harness handed over goes on here, nil without one.
+	adopting chan struct{}
 
 	// Guarded by the registry's lock.
 	users     int
@@ -252,11 +254,19 @@ func (s *Session) Begin(run *runs.Run) {
 	defer s.mu.Unlock()
 	s.run = run
 	run.Begin(s, func(r *runs.Run) {
+		handed := r.Handed()
+		adopting := make(chan struct{})
 		s.mu.Lock()
 		if s.run == r {
 			s.run = nil
 		}
+		if handed {
+			s.adopting = adopting
+		}
 		s.mu.Unlock()
+		if handed {
+			s.g.adoptLater(s, func() { close(adopting) })
+		}
 		if s.Record().ResumeRun == r.ID() {
 			s.g.resumeLater(s, interrupted{r.Spec().Run, r.Spec().Tries})
 		}
@@ -278,6 +288,20 @@ func (s *Session) CurrentRun() *runs.Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run
+}
+
+// RunAtWork returns the run at work here, after a handover that is under way; it may be nil.
+func (s *Session) RunAtWork(ctx context.Context) *runs.Run {
+	s.mu.Lock()
+	adopting := s.adopting
+	s.mu.Unlock()
+	if adopting != nil {
+		select {
+		case <-adopting:
+		case <-ctx.Done():
+		}
+	}
+	return s.CurrentRun()
 }
 
 // Flush waits until the frames of all changes so far are published; see [frames.Writer.Flush].

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ func (g *Registry) Run(ctx context.Context) {
 		loops.Go(func() { g.ledger.Run(upkeep) })
 		loops.Go(func() { every(upkeep, g.LeaseTTL/3, g.renew) })
 		loops.Go(func() { g.sweep(upkeep); every(upkeep, g.Sweep, g.sweep) })
+		if g.Draining != nil {
+			loops.Go(func() { every(upkeep, g.Sweep, g.drainWorkspaces) })
+		}
 		loops.Go(func() { every(upkeep, max(g.UnloadAfter/4, time.Millisecond), g.unload) })
 		<-ctx.Done()
 	}
@@ -122,6 +126,22 @@ func (g *Registry) sweep(ctx context.Context) {
 	work.Wait()
 }
 
+// drainWorkspaces halts the runs of workspaces that are drained. Each then waits until it may go on.
+func (g *Registry) drainWorkspaces(ctx context.Context) {
+	names, err := g.Draining(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			g.Log.Warn("drained workspaces were not looked for", "error", err)
+		}
+		return
+	}
+	for _, s := range g.live() {
+		if run := s.CurrentRun(); run != nil && slices.Contains(names, s.Record().Workspace) {
+			run.Halt()
+		}
+	}
+}
+
 // unload takes out sessions that were not used for a while.
 func (g *Registry) unload(ctx context.Context) {
 	var list []*Session
@@ -182,21 +202,34 @@ func (g *Registry) drop(s *Session, cause error) {
 	})
 }
 
-// Drain stops taking sessions in and lets every run end or reach its next completed step, at the latest when ctx
-// ends; then the holds of sockets end. Requests fail with unavailable from now on.
+// Drain stops taking sessions in and gives each session up as soon as its run has reached a safe point, at the latest
+// when ctx ends, so that another process can go on with it. Requests fail with unavailable from now on.
 func (g *Registry) Drain(ctx context.Context) {
 	g.shut()
-	list := g.live()
-	for _, s := range list {
+	var leaving sync.WaitGroup
+	for _, s := range g.live() {
 		if run := s.CurrentRun(); run != nil {
 			run.HandOver()
 		}
+		leaving.Go(func() { g.leave(ctx, s) })
 	}
+	leaving.Wait()
+}
+
+// leave gives a session up when its run has ended or is handed over.
+func (g *Registry) leave(ctx context.Context, s *Session) {
+	list := []*Session{s}
 	awaitRuns(ctx, list)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.CutGrace)
 	defer cancel()
 	g.cut(grace, list)
 	g.part(context.WithoutCancel(ctx), list)
+	if !g.claim(s, true) {
+		return
+	}
+	last, done := context.WithTimeout(context.WithoutCancel(ctx), g.Farewell)
+	defer done()
+	g.takeOut(last, list)
 }
 
 func (g *Registry) shut() {

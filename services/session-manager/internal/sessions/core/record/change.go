@@ -33,6 +33,10 @@ type Change struct {
 	Boundary *Boundary
 	// Steered are messages that wait no longer.
 	Steered []string
+	// Released is a run that stands at a safe point and goes on with the session's next holder, Adopted the id of one that
+	// goes on here.
+	Released *RunReleased
+	Adopted  string
 	// EndRun ends the session's run.
 	EndRun *RunEnd
 	// Worked is how long a run has worked so far, nil where that is not kept.
@@ -227,6 +231,13 @@ type RunEnd struct {
 	Error  *fault.Error
 	Totals Totals
 	Steps  int
+}
+
+// RunReleased is a run that is handed over.
+type RunReleased struct {
+	RunID string
+	// Partial are the results so far of the steps at work.
+	Partial []StepHalf
 }
 
 // Boundary is a step of the root agent after which it makes another request.

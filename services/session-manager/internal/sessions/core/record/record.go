@@ -6,6 +6,8 @@
 package record
 
 import (
+	"time"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
@@ -168,6 +170,10 @@ type Run struct {
 	CreatedAt, StartedAt, EndedAt int64
 	// CancelRequestedAt is when an operator wanted it to stop.
 	CancelRequestedAt int64
+	// ReleasedAt is when its holder released it at a safe point, 0 for a run that is at work or over; Worked is how long
+	// it had worked.
+	ReleasedAt int64
+	Worked     time.Duration
 	// Cage is whether its root agent works in a cage.
 	Cage contract.CageStatus
 	// Issue is the number of the issue that it works on.
@@ -181,7 +187,7 @@ type Run struct {
 	Below Below
 }
 
-//convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role >AfterStep=in.AfterStep()
+//convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role >AfterStep=in.AfterStep() >Running=-
 
 // AfterStep returns the step whose results a message followed into its run, 0 for another message.
 func (m Message) AfterStep() int {
@@ -205,6 +211,20 @@ func History(messages []Message) []transcript.Stored {
 		}
 	}
 	return stored
+}
+
+// Handed is the state of a run that was handed over, besides its steps.
+type Handed struct {
+	// Approvals are the newest of its open calls.
+	Approvals []Approval
+	// Calls are the numbers of the last model calls, by invocation.
+	Calls map[string]int
+	// Spent is the use of models that counts against invocations at work, by invocation.
+	Spent map[string][]contract.SpentBefore
+	// Spans are the superseded steps of its message. Summary and SupersededTurns are those of the whole conversation.
+	Spans           []contract.Span
+	Summary         string
+	SupersededTurns int
 }
 
 // NotFound is the answer for a session the caller cannot see.

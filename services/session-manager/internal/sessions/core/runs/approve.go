@@ -54,13 +54,7 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 		}
 		return record.Approval{}, err
 	}
-	r.mu.Lock()
-	stream := r.stream
-	r.mu.Unlock()
-	if stream != nil {
-		decision := contract.Decision{Verdict: verdicts[how.State], Comment: how.Comment}
-		_ = stream.Decide(id, decision) // the relay sees the broken stream too
-	}
+	r.decide(answered)
 	return answered, nil
 }
 
@@ -96,6 +90,9 @@ func (r *Run) closeQuestions() []record.Approval {
 
 // ask takes in a question of an agent, which is to be stored.
 func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
+	if l.asksAgain(e) {
+		return
+	}
 	at := now()
 	q := &question{answered: make(chan struct{}), approval: record.Approval{
 		ID: e.ID, SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: invocation, CallID: e.CallID,
@@ -116,12 +113,8 @@ func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
 	l.mu.Lock()
 	l.questions[e.ID] = q
 	l.worked.wait()
-	leaving := l.boundary && l.why == nil && len(l.agents) == 0 // otherwise the harness was told to halt
 	l.mu.Unlock()
 	l.keep(j)
-	if leaving {
-		l.Cut() // the next boundary is only behind the answer
-	}
 }
 
 // asked adds a question to the change that stores it.

@@ -105,8 +105,7 @@ func TestEndClosesQuestions(t *testing.T) {
 			<-h.cancels
 			h.events <- contract.Finished{Outcome: contract.Cancelled}
 		},
-		"broken off":  func(h *harness, _ *runs.Run) { close(h.events) },
-		"handed over": func(_ *harness, r *runs.Run) { r.HandOver() },
+		"broken off": func(h *harness, _ *runs.Run) { close(h.events) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHarness()
@@ -137,22 +136,6 @@ func TestEndClosesQuestions(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A service that stops hands a run over that asks only then, too; one that is to be resumed is left without a word.
-func TestHandOverWhileAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness()
-		r, d := begin(t, h, true)
-		r.HandOver()
-		h.events <- turn(1, true, "c")
-		<-h.stored
-		h.events <- question("a")
-		<-r.Done()
-		if last := d.last(); last.EndRun != nil {
-			t.Errorf("%+v", last)
-		}
-	})
 }
 
 // Of many simultaneous answers one is heard, and the run's end waits until the harness has heard it.

@@ -38,7 +38,8 @@ type Stream interface {
 	Cancel(reason string) error
 	// CancelInvocation asks an agent below the root to stop; its caller goes on.
 	CancelInvocation(id, reason string) error
-	// Halt asks every agent to end at its next boundary, which is before its next request to a model.
+	// Halt asks every agent to stop at its next boundary, which is before its next request to a model, or where it waits
+	// for an operator. The run then finishes as handed over.
 	Halt() error
 }
 

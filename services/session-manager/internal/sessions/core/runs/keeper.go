@@ -46,8 +46,9 @@ type job struct {
 	done []chan struct{}
 	// question is a request for approval.
 	question *question
-	// end is the end of the run. A job with an end is the last one.
-	end *ending
+	// end is the end of the run, released the state in which it is handed over. A job with either is the last one.
+	end      *ending
+	released *record.RunReleased
 	// now asks for a commit without delay, because the run waits for it. soon says that a model request follows at
 	// once. wakes marks a job without content, which only makes the keeper commit.
 	now, soon, wakes bool
@@ -79,7 +80,7 @@ func (j *job) add(next job) {
 	j.reserved = append(j.reserved, next.reserved...)
 	j.granted = append(j.granted, next.granted...)
 	j.settled = append(j.settled, next.settled...)
-	j.end, j.question, j.claim = next.end, next.question, next.claim
+	j.end, j.released, j.question, j.claim = next.end, next.released, next.question, next.claim
 	j.now, j.soon, j.wakes = j.now || next.now, j.soon || next.soon, j.wakes && next.wakes
 }
 
@@ -138,7 +139,9 @@ func (k *keeper) gather(j *job) {
 }
 
 // last reports whether no job may be added.
-func (j *job) last() bool { return j.end != nil || j.question != nil || j.claim != nil }
+func (j *job) last() bool {
+	return j.end != nil || j.released != nil || j.question != nil || j.claim != nil
+}
 
 // shortly is how long results wait at most for the record of the request that follows them.
 const shortly = 5 * time.Millisecond
@@ -170,8 +173,7 @@ func (k *keeper) awaitMore(j *job) {
 }
 
 func (k *keeper) commit(j job) error {
-	leaves := j.boundary > 0 && j.end == nil && k.leaves()
-	if leaves {
+	if j.boundary > 0 && j.end == nil && k.leaves() {
 		j.unask()
 	}
 	change, between, err := k.change(j)
@@ -198,10 +200,13 @@ func (k *keeper) commit(j job) error {
 	if j.question != nil {
 		k.await(j.question)
 	}
+	if j.released != nil {
+		k.mu.Lock()
+		k.handed = true
+		k.mu.Unlock()
+		return nil
+	}
 	if j.end == nil {
-		if leaves && k.atBoundary() {
-			return nil
-		}
 		k.tell(j, change.Boundary)
 	}
 	for _, s := range j.granted {
@@ -220,13 +225,17 @@ func (k *keeper) change(j job) (record.Change, crash.Point, error) {
 		At: now(), Steps: j.halves, Audit: j.audit, Cage: j.cage, Cages: j.cages, Files: j.files,
 		Session: record.Patch{AuditHead: j.head, Injections: j.injections},
 	}
-	if k.worked.bounded() || j.end != nil {
+	if k.worked.bounded() || j.end != nil || j.released != nil {
 		change.Worked = &record.RunWorked{RunID: k.ID(), Time: k.worked.total()}
 	}
 	if j.boundary > 0 && j.end == nil {
 		change.Boundary = &record.Boundary{RunID: k.ID(), Step: j.boundary, Told: j.told, Steers: j.steers}
 	}
 	between := crash.Point("")
+	if j.released != nil {
+		k.release(&change, *j.released)
+		between = crash.RunReleased
+	}
 	for _, i := range j.started {
 		if err := began(k.Renderer, &change, i); err != nil {
 			return change, between, err
@@ -307,9 +316,6 @@ func (k *keeper) tell(j job, at *record.Boundary) {
 		if half.Results && half.InvocationID == "" {
 			if j.told {
 				continue
-			}
-			if k.atBoundary() {
-				return
 			}
 			if at != nil {
 				steers = at.Steers

@@ -36,6 +36,21 @@ type relay struct {
 	debugged map[string]contract.DebugEvent
 }
 
+// newRelay returns a relay, with the state of a run that was handed over.
+func newRelay(r *Run) *relay {
+	l := &relay{Run: r, below: map[string]*agent{}}
+	c := r.spec.Continued
+	if c == nil {
+		return l
+	}
+	l.root.steps, l.used, l.answers = slices.Clone(c.Steps), c.Below, c.Answers
+	for _, i := range c.Invocations {
+		l.below[i.ID] = &agent{Invocation: i, steps: slices.Clone(i.Kept)}
+		l.order = append(l.order, i.ID)
+	}
+	return l
+}
+
 // run reads events until the run is over and returns its end. A panic is a failed run, not a dead process.
 func (l *relay) run() (end ending) {
 	defer func() {
@@ -333,6 +348,13 @@ func (l *relay) failed(err *fault.Error) ending {
 
 // finished returns the end as the harness reports it.
 func (l *relay) finished(f contract.Finished) ending {
+	if f.Outcome == contract.HandedOver {
+		if l.reason() != nil {
+			return l.early(fault.New(fault.Interrupted, "The run was cut off; its completed steps are kept."))
+		}
+		l.settleAll()
+		return ending{Finished: f}
+	}
 	if over := overtime(l.reason()); over != nil && f.Outcome == contract.Cancelled {
 		l.refused(over)
 		f.Outcome, f.Stop, f.Err, f.Detail = contract.Failed, llm.StopError, over, nil

@@ -15,6 +15,7 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
@@ -121,7 +122,9 @@ type harness struct {
 	taken   context.Context
 	failure error
 	halted  atomic.Bool
-	deaf    error // the error of telling the run to go
+	start   runs.Start
+	away    atomic.Int32 // how many tries find no harness
+	deaf    error        // the error of telling the run to go
 }
 
 func newHarness() *harness {
@@ -131,8 +134,11 @@ func newHarness() *harness {
 	}
 }
 
-func (h *harness) Start(ctx context.Context, _ runs.Start) (runs.Stream, error) {
-	h.taken = ctx
+func (h *harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) {
+	h.taken, h.start = ctx, s
+	if h.away.Add(-1) >= 0 {
+		return nil, fault.New(fault.Unavailable, "The harness is away.")
+	}
 	return &stream{h, ctx}, h.failure
 }
 
@@ -220,6 +226,12 @@ func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *writer) {
 // ready gives a run to a harness that the test plays.
 func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 	t.Helper()
+	return readyTo(t, h, resume, nil)
+}
+
+// readyTo is ready for a run that was handed over, unless c is nil.
+func readyTo(t *testing.T, h *harness, resume bool, c *runs.Continued) *runs.Run {
+	t.Helper()
 	source := localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))
 	cfg, err := source.Config(t.Context(), "ada")
 	if err != nil {
@@ -232,7 +244,7 @@ func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{
 			ID: "r", SessionID: "s",
 			MessageID: "m",
-		}, RequestID: "q", Tries: 1,
+		}, RequestID: "q", Tries: 1, Continued: c,
 		Inputs: projects.Inputs{Config: cfg, Snapshot: &projects.Snapshot{Outline: projects.Outline{ResumeOnCrash: resume}}},
 	})
 }

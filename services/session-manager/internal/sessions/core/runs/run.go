@@ -32,6 +32,8 @@ type Spec struct {
 	First bool
 	// Tries is how many runs the message has had, this one included.
 	Tries int
+	// Continued is set for a run that was handed over.
+	Continued *Continued
 }
 
 // Metered reports whether the session or its operator has a budget.
@@ -107,8 +109,10 @@ type Run struct {
 	mu     sync.Mutex // guards the fields below
 	stream Stream     // nil until the run is under way
 	why    error      // why the run is to end early, nil if it is not
-	// boundary says that the run is to end after the next completed step.
-	boundary bool
+	// halted says that the run is to be handed over at its next safe point, handed that it is: its next holder goes on.
+	halted, handed bool
+	// recalled are the approvals of the open calls of a run that was handed over, by id.
+	recalled map[string]*recalled
 	// questions are the open requests for approval, by id; nil once the run is ending.
 	questions map[string]*question
 	// agents are closed when the ends of the agents at work below the root are stored, by their invocations; nil once
@@ -125,14 +129,24 @@ func Ready(deps Deps, spec Spec) *Run {
 		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
 		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}),
 	}
+	r.recall()
 	r.life, r.leave = context.WithCancel(context.Background())
 	r.ctx, r.stop = context.WithCancelCause(r.life)
 	r.patience, r.hurry = context.WithCancel(r.ctx)
 	go func() {
 		defer close(r.ready)
-		r.opened, r.unready = r.Harness.Start(r.ctx, Start{Spec: r.spec, Routes: r.spec.Inputs.Routes, Todos: r.todos(r.ctx)})
+		r.opened, r.unready = r.start()
 	}()
 	return r
+}
+
+// start gives the run to the harness. One that was handed over waits for its workspace and for a harness.
+func (r *Run) start() (Stream, error) {
+	s := Start{Spec: r.spec, Routes: r.spec.Inputs.Routes, Todos: r.todos(r.ctx)}
+	if r.spec.Continued == nil {
+		return r.Harness.Start(r.ctx, s)
+	}
+	return r.startAgain(s)
 }
 
 // Taken waits until the harness has the run. It fails with why it cannot be given it, and with ctx's error.
@@ -155,6 +169,7 @@ func (r *Run) Drop() {
 // [Run.Done] is closed.
 func (r *Run) Begin(writer Writer, over func(*Run)) {
 	r.writer = writer
+	r.awaitRecalled()
 	go func() {
 		defer close(r.done)
 		defer over(r)
@@ -203,20 +218,38 @@ func (r *Run) Abandon() {
 	r.leave()
 }
 
-// HandOver lets the run finish the step it is at and then ends it: as interrupted, or, where the project wants a run
-// that was cut off to go on, by leaving it to the session's next holder. The agents below the root end at the next
-// boundaries of their own, and so does the step of the root that called them.
+// HandOver stops the run at its next safe point, for its next holder to go on: each agent stops between two steps, or
+// where it waits for an operator. One that no harness has taken since it was handed over before is left as it is.
 func (r *Run) HandOver() {
 	r.mu.Lock()
-	r.boundary = true
-	waits := len(r.questions) > 0 && len(r.agents) == 0 && r.why == nil
+	r.halted = true
 	stream := r.stream
+	waits := stream == nil && r.spec.Continued != nil && r.why == nil
 	r.mu.Unlock()
 	if waits {
-		r.Cut() // the step is not finished before an operator answers
+		r.Abandon()
 	} else if stream != nil {
 		go stream.Halt() // it may wait for the network; it ends with the stream
 	}
+}
+
+// Halt stops the run at its next safe point, as HandOver does, if a harness has it.
+func (r *Run) Halt() {
+	r.mu.Lock()
+	stream := r.stream
+	again := r.halted
+	r.halted = r.halted || stream != nil
+	r.mu.Unlock()
+	if stream != nil && !again {
+		go stream.Halt() // it may wait for the network; it ends with the stream
+	}
+}
+
+// Handed reports whether the run was handed over: its next holder goes on with it.
+func (r *Run) Handed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.handed
 }
 
 func (r *Run) reason() error {
@@ -225,27 +258,12 @@ func (r *Run) reason() error {
 	return r.why
 }
 
-// leaves reports whether the run is to end at the next completed step, or is ending.
-func (r *Run) leaves() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.boundary || r.why != nil
-}
+// leaves reports whether the run is ending.
+func (r *Run) leaves() bool { return r.reason() != nil }
 
-// atBoundary ends the run if it was to be handed over at the next completed step, and reports whether it did.
-func (r *Run) atBoundary() bool {
-	r.mu.Lock()
-	wanted := r.boundary && r.why == nil
-	r.mu.Unlock()
-	if !wanted {
-		return false
-	}
-	r.Cut()
-	return true
-}
-
-// Cut ends the run at once as HandOver would. One that is ending already ends as it would have, only without
-// waiting for the harness: a cancelled run is not left to a holder that would resume it.
+// Cut ends the run at once: as interrupted, or, where the project wants a run that was cut off to go on, by leaving it
+// to the session's next holder. One that is ending already ends as it would have, only without waiting for the harness:
+// a cancelled run is not left to a holder that would resume it.
 func (r *Run) Cut() {
 	why := errInterrupted
 	if r.spec.Inputs.Snapshot.ResumeOnCrash {
@@ -272,11 +290,15 @@ func (r *Run) work() {
 		defer close(kept)
 		k.keep()
 	}()
-	relay := relay{Run: r, below: map[string]*agent{}}
+	relay := newRelay(r)
 	ending := relay.run()
 	r.worked.stop()
 	ending.asking = r.closeQuestions()
-	if !errors.Is(r.reason(), errAbandoned) {
+	switch {
+	case errors.Is(r.reason(), errAbandoned):
+	case ending.Outcome == contract.HandedOver:
+		r.jobs <- job{released: relay.released(), now: true}
+	default:
 		r.jobs <- job{end: &ending, now: true}
 	}
 	close(r.jobs)
@@ -287,11 +309,14 @@ func (r *Run) work() {
 // open lets the harness go on with the run.
 func (r *Run) open() (Stream, error) {
 	<-r.ready
+	if r.unready != nil && r.spec.Continued != nil {
+		return nil, cutOff(r.unready)
+	}
 	if r.unready != nil {
 		return nil, r.unready
 	}
 	r.mu.Lock()
-	why := r.why
+	why, halted := r.why, r.halted
 	if why == nil {
 		r.stream = r.opened
 	}
@@ -300,8 +325,14 @@ func (r *Run) open() (Stream, error) {
 		r.stop(why)
 		return nil, why
 	}
+	if err := r.adopt(); err != nil {
+		return nil, err
+	}
 	if err := r.opened.Go(); err != nil {
 		return nil, cutOff(err)
+	}
+	if halted {
+		go r.opened.Halt() // it may wait for the network; it ends with the stream
 	}
 	r.worked.start()
 	crash.At(crash.RunDispatched)

@@ -85,31 +85,6 @@ func TestHoldBack(t *testing.T) {
 	})
 }
 
-// A run that is handed over while the record of its next request is on its way ends behind the results: the request is
-// not granted, and nothing is set aside for it.
-func TestHandOverBeforeARequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness()
-		r, d := begin(t, h, false)
-		h.events <- turn(1, true, "a")
-		<-h.stored
-		h.events <- result(1, "a")
-		h.events <- contract.StepDone{Step: 1}
-		<-h.stored
-		r.HandOver()
-		h.events <- contract.CallWanted{Call: 2, Audit: []contract.Record{{Type: "agent.request"}}}
-		<-r.Done()
-		for _, c := range d.changes {
-			if len(c.Reserved) > 0 {
-				t.Errorf("reserved %+v", c.Reserved)
-			}
-		}
-		if end := d.last(); len(h.granted) != 0 || end.EndRun == nil || end.EndRun.Error.Code != fault.Interrupted {
-			t.Errorf("end = %+v, %d grants", end.EndRun, len(h.granted))
-		}
-	})
-}
-
 // A call of an agent that reads a file costs three commits: its turn goes with the agent's first request, the agent's
 // results with its second, and its end with the caller's results and next request.
 func TestCommitsOfADelegation(t *testing.T) {
@@ -269,14 +244,15 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A run that is handed over ends when its step is complete, or is left to the next holder without a word; cutting
-// does the same at once.
+// A run that is to be handed over is released when its harness says that it stands at a safe point, whatever the
+// project wants of runs that are cut off. Cutting ends it at once, or leaves it to the next holder without a word.
 func TestHandOver(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		for _, cut := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHarness()
 				r, d := begin(t, h, resume)
+				synctest.Wait()
 				r.HandOver()
 				h.events <- turn(1, true, "a")
 				<-h.stored
@@ -285,24 +261,47 @@ func TestHandOver(t *testing.T) {
 				} else {
 					h.events <- result(1, "a")
 					h.events <- contract.StepDone{Step: 1}
+					<-h.stored
+					h.events <- contract.Finished{Outcome: contract.HandedOver}
 				}
 				<-r.Done()
 				last := d.last()
 				switch {
+				case !h.halted.Load():
+					t.Error("the harness was not told to halt")
+				case !cut:
+					if last.Released == nil || last.Released.RunID != "r" || last.EndRun != nil || !r.Handed() ||
+						len(last.Released.Partial) != 0 || last.Audit[len(last.Audit)-1].EventType != "run.handed_over" ||
+						last.Worked == nil {
+						t.Errorf("released %+v", last)
+					}
 				case resume && last.EndRun != nil:
-					t.Errorf("cut %v: the run was ended: %+v", cut, last.EndRun)
+					t.Errorf("the run was ended: %+v", last.EndRun)
 				case !resume && (last.EndRun == nil || last.EndRun.Error.Code != fault.Interrupted ||
-					last.Session.State != record.Idle):
-					t.Errorf("cut %v: end = %+v", cut, last)
-				case !resume && cut != last.Messages[0].Blocks[1].Result.IsError:
-					t.Errorf("cut %v: message = %+v", cut, last.Messages[0])
+					last.Session.State != record.Idle || !last.Messages[0].Blocks[1].Result.IsError):
+					t.Errorf("end = %+v", last)
 				}
-				if len(h.stored) != 0 || d.resumes() {
-					t.Errorf("cut %v: the harness was told to go on", cut)
+				if d.resumes() || cut && r.Handed() {
+					t.Errorf("cut %v: resumes %v, handed over %v", cut, d.resumes(), r.Handed())
 				}
 			})
 		}
 	}
+}
+
+// A run that was cancelled ends so, though its harness hands it over.
+func TestHandOverOfACancelledRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness()
+		r, d := begin(t, h, true)
+		synctest.Wait()
+		r.Cancel("enough")
+		h.events <- contract.Finished{Outcome: contract.HandedOver}
+		<-r.Done()
+		if end := d.last(); end.EndRun == nil || end.EndRun.State != record.RunCancelled || end.Released != nil {
+			t.Errorf("%+v", end)
+		}
+	})
 }
 
 // A run that was cancelled ends as cancelled though kaged stops before its harness has reacted, also where a run that
@@ -480,9 +479,8 @@ func TestCage(t *testing.T) {
 	})
 }
 
-// A run that is handed over while agents below the root work tells the harness to halt, and ends only behind the
-// results of the root:
-// those of a child do not end it, nor does a question that a child asks.
+// A run that is handed over while agents below the root work ends none of them, and keeps the results and the questions
+// of the steps at work.
 func TestHandOverOfATree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -496,10 +494,7 @@ func TestHandOverOfATree(t *testing.T) {
 			CallID: "c", Name: "a",
 			Audit: contract.Record{Type: contract.DelegationStarted, Agent: "primary.subagents.a"},
 		}}
-		h.events <- happening{"i", contract.TurnDone{Turn: contract.Turn{
-			Step:   1,
-			Blocks: []llm.Block{{Call: &llm.ToolCall{ID: "x", Name: "t", Input: "{}"}}},
-		}, Wait: true}}
+		h.events <- happening{"i", turn(1, true, "x", "y")}
 		if got := <-h.stored; got != (runs.Half{InvocationID: "i", Step: 1}) {
 			t.Errorf("stored %v", got)
 		}
@@ -508,23 +503,21 @@ func TestHandOverOfATree(t *testing.T) {
 		if !h.halted.Load() {
 			t.Error("the harness was not told to halt")
 		}
-		h.events <- happening{"i", contract.ApprovalRequested{ID: "q", CallID: "x", Step: 1}}
 		h.events <- happening{"i", contract.ToolFinished{Step: 1, Result: llm.ToolResult{CallID: "x", Name: "t"}}}
-		h.events <- happening{"i", contract.StepDone{Step: 1}}
-		if got := <-h.stored; got != (runs.Half{InvocationID: "i", Step: 1, Results: true}) {
-			t.Errorf("stored %v", got)
-		}
-		h.events <- happening{"i", contract.AgentEnded{Outcome: contract.Failed, Err: fault.New(fault.Interrupted,
-			"Halted."), Text: "x", Steps: 1}}
-		h.events <- contract.ToolFinished{Step: 1, Result: llm.ToolResult{CallID: "c", Name: "agent-a", IsError: true}}
-		h.events <- contract.StepDone{Step: 1}
+		h.events <- happening{"i", contract.ApprovalRequested{ID: "q", CallID: "y", Step: 1}}
+		h.events <- contract.Finished{Outcome: contract.HandedOver}
 		<-r.Done()
-		end := d.last()
-		if end.EndRun == nil || end.EndRun.State != record.RunFailed || end.EndRun.Error.Code != fault.Interrupted ||
-			len(end.Ended) != 0 {
-			t.Errorf("the run ended as %+v", end)
+		last := d.last()
+		if last.Released == nil || last.EndRun != nil || len(last.Ended) != 0 || len(last.Closed) != 0 ||
+			len(last.Outbox) != 0 {
+			t.Fatalf("released %+v", last)
 		}
-		if said := strings.Join(d.said(), "\n"); strings.Contains(said, "tool.interrupted") {
+		if p := last.Released.Partial; len(p) != 1 || p[0].InvocationID != "i" || len(p[0].Results) != 1 ||
+			p[0].Results[0].CallID != "x" {
+			t.Errorf("partial results %+v", p)
+		}
+		if said := strings.Join(d.said(), "\n"); strings.Contains(said, "tool.interrupted") ||
+			strings.Contains(said, "approval.closed") {
 			t.Errorf("a call counts as cut off:\n%s", said)
 		}
 	})

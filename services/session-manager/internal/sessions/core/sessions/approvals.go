@@ -97,7 +97,7 @@ func (s *Service) Answer(ctx context.Context, session, id string, in Answer) (re
 	if how.Standing, err = s.standing(ctx, l.Record(), a, in); err != nil {
 		return record.Approval{}, err
 	}
-	if run := l.CurrentRun(); run != nil && run.ID() == a.RunID {
+	if run := l.RunAtWork(ctx); run != nil && run.ID() == a.RunID {
 		answered, err := run.Answer(id, how)
 		if err == nil || !errors.Is(err, fault.Conflict) {
 			return answered, err
@@ -109,6 +109,12 @@ func (s *Service) Answer(ctx context.Context, session, id string, in Answer) (re
 	}
 	if a, err = s.approval(ctx, session, id); err != nil {
 		return record.Approval{}, err
+	}
+	run := l.RunAtWork(ctx)
+	leaves := (run == nil || run.Handed()) && l.Record().CurrentRun == a.RunID
+	if a.State == record.ApprovalPending && leaves {
+		return record.Approval{}, fault.New(fault.Unavailable, "The run is being handed over; answer again shortly.").
+			With("subsystem", "session-manager")
 	}
 	if a.State == record.ApprovalPending {
 		a.State = record.ApprovalClosed

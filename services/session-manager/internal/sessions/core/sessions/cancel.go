@@ -31,7 +31,7 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 		}
 		return s.detail(ctx, session, run)
 	}
-	current := l.CurrentRun()
+	current := l.RunAtWork(ctx)
 	if current == nil || current.ID() != run {
 		// It ended in between, or it had no holder and ended when the session became live.
 		if detail, err = s.detail(ctx, session, run); err == nil {

@@ -55,7 +55,7 @@ func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Sess
 // end stops the run and commits the end.
 func (s *Service) end(ctx context.Context, l *live.Session) error {
 	for range endTries {
-		if run := l.CurrentRun(); run != nil {
+		if run := l.RunAtWork(ctx); run != nil {
 			if err := s.stop(ctx, l, run, "The session was ended."); err != nil {
 				return err
 			}

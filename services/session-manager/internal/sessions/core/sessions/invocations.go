@@ -85,7 +85,7 @@ func (s *Service) CancelInvocation(ctx context.Context, session, id string) (Inv
 	}
 	defer release()
 	var over <-chan struct{}
-	if run := l.CurrentRun(); run != nil && run.ID() == detail.RunID {
+	if run := l.RunAtWork(ctx); run != nil && run.ID() == detail.RunID {
 		over = run.CancelInvocation(id, "The operator cancelled the agent.")
 	}
 	if over == nil {

@@ -24,6 +24,8 @@ type Stored struct {
 	SupersededTurns int
 	// AlwaysKeep says that no compaction may supersede it.
 	AlwaysKeep bool
+	// Running says that it is the message of the run at work, as far as its steps are complete.
+	Running bool
 	// AfterStep is the step, of the run whose message follows, that the message was read after; 0 for another.
 	AfterStep int
 }
@@ -50,7 +52,7 @@ func History(stored []Stored, toolResults bool) []Message {
 			steers = append(steers, steer{m.AfterStep, parts})
 			continue
 		}
-		if m.Role != llm.RoleAssistant || !toolResults {
+		if m.Role != llm.RoleAssistant || !toolResults && !m.Running {
 			out, steers = appended(out, nil, steers), nil
 		}
 		out, steers = appended(out, parts, steers), nil
@@ -89,7 +91,7 @@ func (m Stored) parts(toolResults bool) []Message {
 	if m.Role != llm.RoleAssistant {
 		whole := Message{Message: llm.Message{Role: m.Role, Blocks: blocks}, Source: m.source(0)}
 		parts = m.without([]Message{whole})
-	} else if parts = m.without(turns(m, Repair(blocks, fault.Interrupted))); !toolResults {
+	} else if parts = m.without(turns(m, Repair(blocks, fault.Interrupted))); !toolResults && !m.Running {
 		parts = spoken(m, parts)
 	}
 	for i := range parts {

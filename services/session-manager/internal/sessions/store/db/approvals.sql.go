@@ -10,6 +10,65 @@ import (
 	"encoding/json"
 )
 
+const approvalsOfCalls = `-- name: ApprovalsOfCalls :many
+select distinct on (invocation_id, tool_call_id)
+       id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
+       coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id
+from approvals where run_id = $1 and tool_call_id = any($2::text[])
+order by invocation_id, tool_call_id, requested_at desc, id desc
+`
+
+type ApprovalsOfCallsRow struct {
+	ID           string
+	SessionID    string
+	RunID        string
+	ToolCallID   string
+	State        string
+	Subject      json.RawMessage
+	RequestedAt  int64
+	ExpiresAt    int64
+	ResolvedAt   int64
+	ResolvedBy   string
+	Comment      string
+	InvocationID string
+	StandingID   string
+}
+
+// The newest of each call.
+func (q *Queries) ApprovalsOfCalls(ctx context.Context, runID string, calls []string) ([]ApprovalsOfCallsRow, error) {
+	rows, err := q.db.Query(ctx, approvalsOfCalls, runID, calls)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ApprovalsOfCallsRow{}
+	for rows.Next() {
+		var i ApprovalsOfCallsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SessionID,
+			&i.RunID,
+			&i.ToolCallID,
+			&i.State,
+			&i.Subject,
+			&i.RequestedAt,
+			&i.ExpiresAt,
+			&i.ResolvedAt,
+			&i.ResolvedBy,
+			&i.Comment,
+			&i.InvocationID,
+			&i.StandingID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const approvalsOfOwner = `-- name: ApprovalsOfOwner :many
 select id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
        coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id

@@ -255,6 +255,36 @@ func (q *Queries) SpansOf(ctx context.Context, ids []string) ([]SpansOfRow, erro
 	return items, nil
 }
 
+const spansOfMessage = `-- name: SpansOfMessage :many
+select c.from_step, c.to_step from compaction_spans c join compactions k on k.id = c.compaction_id and k.undone_at is null
+where c.session_id = $1 and c.message_id = $2 order by c.from_step
+`
+
+type SpansOfMessageRow struct {
+	FromStep int32
+	ToStep   int32
+}
+
+func (q *Queries) SpansOfMessage(ctx context.Context, sessionID string, messageID string) ([]SpansOfMessageRow, error) {
+	rows, err := q.db.Query(ctx, spansOfMessage, sessionID, messageID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SpansOfMessageRow{}
+	for rows.Next() {
+		var i SpansOfMessageRow
+		if err := rows.Scan(&i.FromStep, &i.ToStep); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const supersededHistory = `-- name: SupersededHistory :one
 select coalesce(sum(turns), 0)::int as turns,
        coalesce((array_agg(summary order by created_at desc, id desc))[1], '')::text as summary

@@ -10,6 +10,37 @@ import (
 	"encoding/json"
 )
 
+const callersOf = `-- name: CallersOf :many
+select id, parent_id, state from subagent_invocations where run_id = $1
+`
+
+type CallersOfRow struct {
+	ID       string
+	ParentID string
+	State    string
+}
+
+// The callers of a run's invocations.
+func (q *Queries) CallersOf(ctx context.Context, runID string) ([]CallersOfRow, error) {
+	rows, err := q.db.Query(ctx, callersOf, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []CallersOfRow{}
+	for rows.Next() {
+		var i CallersOfRow
+		if err := rows.Scan(&i.ID, &i.ParentID, &i.State); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const cutInvocations = `-- name: CutInvocations :many
 select id, session_id, run_id, parent_id, tool_call_id, name, agent_path, state, cage_status, coalesce(cage_policy::text, '')::text as cage_policy,
        tools, input, output, truncated, coalesce(error::text, '')::text as error, steps, tokens_in, tokens_out, cost_total, files_changed,

@@ -59,6 +59,15 @@ func (q *Queries) ActiveRuns(ctx context.Context, promptChars int32, owner strin
 	return items, nil
 }
 
+const adoptRun = `-- name: AdoptRun :exec
+update runs set released_at = null where id = $1
+`
+
+func (q *Queries) AdoptRun(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, adoptRun, id)
+	return err
+}
+
 const assertSlot = `-- name: AssertSlot :exec
 select assert_slot($1, $2, $3, $4::int, $5::int)
 `
@@ -205,7 +214,7 @@ const getRun = `-- name: GetRun :one
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
        created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
-       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at, coalesce(released_at, 0)::bigint as released_at, worked_ms
 from runs where session_id = $1 and id = $2
 `
 
@@ -230,6 +239,8 @@ type GetRunRow struct {
 	EndedAt           int64
 	CageStatus        string
 	CancelRequestedAt int64
+	ReleasedAt        int64
+	WorkedMs          int64
 }
 
 func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetRunRow, error) {
@@ -256,6 +267,8 @@ func (q *Queries) GetRun(ctx context.Context, sessionID string, iD string) (GetR
 		&i.EndedAt,
 		&i.CageStatus,
 		&i.CancelRequestedAt,
+		&i.ReleasedAt,
+		&i.WorkedMs,
 	)
 	return i, err
 }
@@ -327,11 +340,36 @@ func (q *Queries) InsertStep(ctx context.Context, arg InsertStepParams) error {
 	return err
 }
 
+const keepPartial = `-- name: KeepPartial :exec
+insert into run_steps (run_id, invocation_id, step, part, body, created_at) values ($1, $2, $3, 3, $4, $5)
+on conflict (run_id, invocation_id, step, part) do update set body = excluded.body, created_at = excluded.created_at
+`
+
+type KeepPartialParams struct {
+	RunID        string
+	InvocationID string
+	Step         int32
+	Body         []byte
+	CreatedAt    int64
+}
+
+// The results so far of a step at work; those of an earlier release are replaced.
+func (q *Queries) KeepPartial(ctx context.Context, arg KeepPartialParams) error {
+	_, err := q.db.Exec(ctx, keepPartial,
+		arg.RunID,
+		arg.InvocationID,
+		arg.Step,
+		arg.Body,
+		arg.CreatedAt,
+	)
+	return err
+}
+
 const listRuns = `-- name: ListRuns :many
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
        created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
-       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at, coalesce(released_at, 0)::bigint as released_at, worked_ms
 from runs where session_id = $1 and (created_at, id) > ($2::bigint, $3::text)
 order by created_at, id limit $4
 `
@@ -357,6 +395,8 @@ type ListRunsRow struct {
 	EndedAt           int64
 	CageStatus        string
 	CancelRequestedAt int64
+	ReleasedAt        int64
+	WorkedMs          int64
 }
 
 func (q *Queries) ListRuns(ctx context.Context, sessionID string, afterAt int64, afterID string, rowLimit int32) ([]ListRunsRow, error) {
@@ -394,6 +434,8 @@ func (q *Queries) ListRuns(ctx context.Context, sessionID string, afterAt int64,
 			&i.EndedAt,
 			&i.CageStatus,
 			&i.CancelRequestedAt,
+			&i.ReleasedAt,
+			&i.WorkedMs,
 		); err != nil {
 			return nil, err
 		}
@@ -505,6 +547,15 @@ func (q *Queries) RecentRuns(ctx context.Context, owner string, projectID string
 		return nil, err
 	}
 	return items, nil
+}
+
+const releaseRun = `-- name: ReleaseRun :exec
+update runs set released_at = $1::bigint where id = $2 and state = 'running'
+`
+
+func (q *Queries) ReleaseRun(ctx context.Context, at int64, iD string) error {
+	_, err := q.db.Exec(ctx, releaseRun, at, iD)
+	return err
 }
 
 const setCageStatus = `-- name: SetCageStatus :exec

@@ -70,7 +70,7 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        coalesce(t.tokens_in, 0)::bigint as tokens_in, coalesce(t.tokens_out, 0)::bigint as tokens_out,
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
 from sessions s
-left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at, runs.cage_status, runs.issue_number, runs.worked_ms from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
+left join lateral (select runs.id, runs.session_id, runs.owner_user_id, runs.project_id, runs.trigger_message_id, runs.message_id, runs.state, runs.outcome, runs.stop_reason, runs.error, runs.tokens_in, runs.tokens_out, runs.cost_total, runs.steps, runs.compiled_hash, runs.prompt_hashes, runs.cancel_requested_at, runs.created_at, runs.started_at, runs.ended_at, runs.cage_status, runs.issue_number, runs.worked_ms, runs.released_at from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
 left join lateral (select least(coalesce(sum(greatest(runs.tokens_in, 0)), 0), 9007199254740991) as tokens_in,
                           least(coalesce(sum(greatest(runs.tokens_out, 0)), 0), 9007199254740991) as tokens_out,
                           (sum(least(greatest(runs.cost_total, 0), 1e12)) filter (where runs.cost_total <> 'NaN'))::double precision as cost_total

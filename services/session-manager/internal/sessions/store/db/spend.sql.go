@@ -164,6 +164,48 @@ func (q *Queries) Reserved(ctx context.Context, owner string, sessionID string) 
 	return i, err
 }
 
+const runSpend = `-- name: RunSpend :many
+select invocation_id, agent_path, max(call)::int as last_call, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd,
+       least(sum(tokens), 9007199254740991)::bigint as tokens, least(sum(calls), 9007199254740991)::bigint as calls
+from spend where run_id = $1 group by invocation_id, agent_path order by invocation_id, agent_path
+`
+
+type RunSpendRow struct {
+	InvocationID string
+	AgentPath    string
+	LastCall     int32
+	NanoUsd      int64
+	Tokens       int64
+	Calls        int64
+}
+
+func (q *Queries) RunSpend(ctx context.Context, runID string) ([]RunSpendRow, error) {
+	rows, err := q.db.Query(ctx, runSpend, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunSpendRow{}
+	for rows.Next() {
+		var i RunSpendRow
+		if err := rows.Scan(
+			&i.InvocationID,
+			&i.AgentPath,
+			&i.LastCall,
+			&i.NanoUsd,
+			&i.Tokens,
+			&i.Calls,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sessionSpend = `-- name: SessionSpend :many
 select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, least(sum(tokens), 9007199254740991)::bigint as tokens,
        least(sum(calls), 9007199254740991)::bigint as calls

@@ -43,3 +43,7 @@ update compactions set undone_at = @at::bigint where id = @id and session_id = @
 
 -- name: KeepMessage :exec
 update messages set always_keep = @always_keep where id = @id and session_id = @session_id;
+
+-- name: SpansOfMessage :many
+select c.from_step, c.to_step from compaction_spans c join compactions k on k.id = c.compaction_id and k.undone_at is null
+where c.session_id = @session_id and c.message_id = @message_id order by c.from_step;

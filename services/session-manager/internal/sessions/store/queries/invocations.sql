@@ -64,3 +64,7 @@ select id, session_id, run_id, parent_id, tool_call_id, name, agent_path, state,
        '[]'::jsonb as tools, ''::text as input, ''::text as output, truncated, coalesce(error::text, '')::text as error, steps, tokens_in, tokens_out,
        cost_total, '[]'::jsonb as files_changed, started_at, coalesce(ended_at, 0)::bigint as ended_at
 from subagent_invocations where run_id = any(@runs::text[]) order by started_at, id limit @row_limit;
+
+-- name: CallersOf :many
+-- The callers of a run's invocations.
+select id, parent_id, state from subagent_invocations where run_id = @run_id;

@@ -21,6 +21,17 @@ update runs set cancel_requested_at = @at::bigint where id = @id and cancel_requ
 -- name: InsertStep :exec
 insert into run_steps (run_id, invocation_id, step, part, body, created_at) values (@run_id, @invocation_id, @step, @part, @body, @created_at);
 
+-- name: KeepPartial :exec
+-- The results so far of a step at work; those of an earlier release are replaced.
+insert into run_steps (run_id, invocation_id, step, part, body, created_at) values (@run_id, @invocation_id, @step, 3, @body, @created_at)
+on conflict (run_id, invocation_id, step, part) do update set body = excluded.body, created_at = excluded.created_at;
+
+-- name: ReleaseRun :exec
+update runs set released_at = @at::bigint where id = @id and state = 'running';
+
+-- name: AdoptRun :exec
+update runs set released_at = null where id = @id;
+
 -- name: ListSteps :many
 select step, part, body, created_at from run_steps where run_id = @run_id and invocation_id = @invocation_id order by step, part;
 
@@ -28,14 +39,14 @@ select step, part, body, created_at from run_steps where run_id = @run_id and in
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
        created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
-       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at, coalesce(released_at, 0)::bigint as released_at, worked_ms
 from runs where session_id = @session_id and id = @id;
 
 -- name: ListRuns :many
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,
        created_at, coalesce(started_at, 0)::bigint as started_at, coalesce(ended_at, 0)::bigint as ended_at, cage_status,
-       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at
+       coalesce(cancel_requested_at, 0)::bigint as cancel_requested_at, coalesce(released_at, 0)::bigint as released_at, worked_ms
 from runs where session_id = @session_id and (created_at, id) > (@after_at::bigint, @after_id::text)
 order by created_at, id limit @row_limit;
 

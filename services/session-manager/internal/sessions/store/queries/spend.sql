@@ -59,3 +59,8 @@ group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id
 -- The compactions between runs with a call in flight. A session has them only while a process is at work on one, or after it died.
 select distinct run_id, agent_path from spend
 where settled_at is null and owner_user_id = @owner and session_id = @session_id and run_id like 'cmp\_%' order by run_id;
+
+-- name: RunSpend :many
+select invocation_id, agent_path, max(call)::int as last_call, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd,
+       least(sum(tokens), 9007199254740991)::bigint as tokens, least(sum(calls), 9007199254740991)::bigint as calls
+from spend where run_id = @run_id group by invocation_id, agent_path order by invocation_id, agent_path;
