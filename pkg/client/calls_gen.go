@@ -77,6 +77,76 @@ func (c *Client) UpdateIssueTodo(ctx context.Context, req *apiv1.UpdateIssueTodo
 	return call[apiv1.UpdateIssueTodoResponse](ctx, c, route{method: "PATCH", path: "/api/v1/projects/{project_id}/issues/{number}/todos/{id}", body: "*", answer: "todo"}, req)
 }
 
+// ListOperators lists the operators of the deployment with their use of the last 30 days.
+//
+// GET /api/v1/admin/operators
+func (c *Client) ListOperators(ctx context.Context, req *apiv1.ListOperatorsRequest) (*apiv1.ListOperatorsResponse, error) {
+	return call[apiv1.ListOperatorsResponse](ctx, c, route{method: "GET", path: "/api/v1/admin/operators"}, req)
+}
+
+// SetOperatorLimits replaces the limits and the budget of an operator; they count from the operator's next
+// message, or the next model call of a run at work. Fails with validation_failed, and with not_found for an
+// operator that the deployment does not know.
+//
+// PUT /api/v1/admin/operators/{operator_id}/limits
+func (c *Client) SetOperatorLimits(ctx context.Context, req *apiv1.SetOperatorLimitsRequest) (*apiv1.SetOperatorLimitsResponse, error) {
+	return call[apiv1.SetOperatorLimitsResponse](ctx, c, route{method: "PUT", path: "/api/v1/admin/operators/{operator_id}/limits", body: "*", answer: "operator"}, req)
+}
+
+// DisableOperator refuses the operator's requests from now on, with forbidden (details.reason
+// operator_disabled). A run at work goes on; drain the workspace to stop it. Fails with conflict for the
+// caller, and with not_found.
+//
+// POST /api/v1/admin/operators/{operator_id}/disable
+func (c *Client) DisableOperator(ctx context.Context, req *apiv1.DisableOperatorRequest) (*apiv1.DisableOperatorResponse, error) {
+	return call[apiv1.DisableOperatorResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/operators/{operator_id}/disable", body: "*", answer: "operator"}, req)
+}
+
+// EnableOperator undoes DisableOperator. Fails with not_found.
+//
+// POST /api/v1/admin/operators/{operator_id}/enable
+func (c *Client) EnableOperator(ctx context.Context, req *apiv1.EnableOperatorRequest) (*apiv1.EnableOperatorResponse, error) {
+	return call[apiv1.EnableOperatorResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/operators/{operator_id}/enable", body: "*", answer: "operator"}, req)
+}
+
+// ListWorkspaces lists the workspaces of the deployment.
+//
+// GET /api/v1/admin/workspaces
+func (c *Client) ListWorkspaces(ctx context.Context, req *apiv1.ListWorkspacesRequest) (*apiv1.ListWorkspacesResponse, error) {
+	return call[apiv1.ListWorkspacesResponse](ctx, c, route{method: "GET", path: "/api/v1/admin/workspaces"}, req)
+}
+
+// DrainWorkspace starts no further run in a workspace, and stops those at work at their next safe points:
+// they go on once it is active again. Fails with not_found.
+//
+// POST /api/v1/admin/workspaces/{name}/drain
+func (c *Client) DrainWorkspace(ctx context.Context, req *apiv1.DrainWorkspaceRequest) (*apiv1.DrainWorkspaceResponse, error) {
+	return call[apiv1.DrainWorkspaceResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/workspaces/{name}/drain", body: "*", answer: "workspace"}, req)
+}
+
+// ActivateWorkspace undoes DrainWorkspace. Fails with not_found.
+//
+// POST /api/v1/admin/workspaces/{name}/activate
+func (c *Client) ActivateWorkspace(ctx context.Context, req *apiv1.ActivateWorkspaceRequest) (*apiv1.ActivateWorkspaceResponse, error) {
+	return call[apiv1.ActivateWorkspaceResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/workspaces/{name}/activate", body: "*", answer: "workspace"}, req)
+}
+
+// ReleaseWorkspace takes a drained workspace with an empty folder of projects from its operator, for another
+// one. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with unavailable while
+// the workspace cannot be asked, and with not_found.
+//
+// POST /api/v1/admin/workspaces/{name}/release
+func (c *Client) ReleaseWorkspace(ctx context.Context, req *apiv1.ReleaseWorkspaceRequest) (*apiv1.ReleaseWorkspaceResponse, error) {
+	return call[apiv1.ReleaseWorkspaceResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/workspaces/{name}/release", body: "*", answer: "workspace"}, req)
+}
+
+// ListAdminAudit lists the record of all operators without the facts of the entries, newest first.
+//
+// GET /api/v1/admin/audit
+func (c *Client) ListAdminAudit(ctx context.Context, req *apiv1.ListAdminAuditRequest) (*apiv1.ListAdminAuditResponse, error) {
+	return call[apiv1.ListAdminAuditResponse](ctx, c, route{method: "GET", path: "/api/v1/admin/audit"}, req)
+}
+
 // QueryAudit returns entries, newest first, a page at a time. Fails with validation_failed.
 //
 // GET /api/v1/audit

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strconv"
+	"time"
 )
 
 // System is a deployment shared by several operators. They share the configuration, and each operator has their own
@@ -17,12 +18,17 @@ type System struct {
 	// ProjectsRoot is the folder of a workspace that holds its projects, /projects by default. A folder outside of it is
 	// not_found, also if it is reached by a link.
 	ProjectsRoot string `toml:"projects_root"`
-	// AdminGroup is the name of the administrators' group at the sign-in proxy; empty by default, without administrators.
-	// The gateway passes the role on; no route requires it.
+	// AdminGroup is the group of administrators, as the sign-in proxy names it; empty by default, without administrators.
 	AdminGroup string `toml:"admin_group"`
 	// AllowUncaged lets agents work without a cage; false by default, so that they are refused with cage_unavailable.
 	AllowUncaged bool `toml:"allow_uncaged"`
+	// WorkspaceWait is how long a run that was stopped because its workspace is drained waits for it, 10m by default; then
+	// it ends as interrupted.
+	WorkspaceWait Duration `toml:"workspace_wait"`
 }
+
+// DefaultWorkspaceWait is how long a run waits for a drained workspace.
+const DefaultWorkspaceWait = Duration(10 * time.Minute)
 
 // DefaultProjectsRoot is the folder of projects in a workspace.
 const DefaultProjectsRoot = "/projects"
@@ -62,6 +68,9 @@ func (f *File) validateSystem(data []byte) error {
 	s := f.System
 	if s.ProjectsRoot != "" && (!path.IsAbs(s.ProjectsRoot) || path.Clean(s.ProjectsRoot) == "/") {
 		return f.wrong(data, []string{"system", "projects_root"}, "the folder of projects is absolute and not /")
+	}
+	if s.WorkspaceWait < 0 {
+		return f.wrong(data, []string{"system", "workspace_wait"}, "the wait for a workspace is a time such as 10m")
 	}
 	if len(f.Workspaces) > 0 && !s.Enabled {
 		return f.wrong(data, []string{"workspaces"}, "workspaces have names in system mode only: set enabled in [system]")

@@ -22,7 +22,9 @@ func TestSystem(t *testing.T) {
 		on + "[[workspaces]]\nname = \"w\"\naddress = \"unix:/w.sock\"\n":                              "certificate",
 		on + "[[workspaces]]\nname = \"w\"\naddress = \"w:1\"\nsupervisor = \"w\"\n":                   "supervisor",
 		on + strings.Repeat("[[workspaces]]\nname = \"w\"\naddress = \"w:1\"\n", 2):                    "twice",
-		on + "workspace_wait = \"1m\"\n":                                                               "unknown key",
+		on + "workspace_wait = \"1m\"\n":                                                               "",
+		on + "workspace_wait = \"-1m\"\n":                                                              "workspace",
+		on + "administrators = \"a\"\n":                                                                "unknown key",
 	} {
 		f, err := config.Parse("local.toml", []byte(text))
 		if (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {

@@ -83,7 +83,7 @@ const invocationJSON = `{"invocation_id":"01I","run_id":"01R","parent_invocation
 func TestContractIsCovered(t *testing.T) {
 	t.Parallel()
 	var here []string
-	for _, e := range contract() {
+	for _, e := range append(contract(), adminContract()...) {
 		here = append(here, e.route)
 	}
 	routes := server.ContractRoutes()

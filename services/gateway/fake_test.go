@@ -31,6 +31,7 @@ type manager struct {
 	sessionmanagerv1.UnimplementedDoctorServiceServer
 	sessionmanagerv1.UnimplementedSystemServiceServer
 	sessionmanagerv1.UnimplementedLogServiceServer
+	sessionmanagerv1.UnimplementedAdminServiceServer
 	issuev1.UnimplementedIssueServiceServer
 
 	mu        sync.Mutex // guards the fields below
@@ -110,6 +111,7 @@ func (m *manager) Register(to grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterDoctorServiceServer(r, m)
 	sessionmanagerv1.RegisterSystemServiceServer(r, m)
 	sessionmanagerv1.RegisterLogServiceServer(r, m)
+	sessionmanagerv1.RegisterAdminServiceServer(r, m)
 }
 
 // Run implements host.Service.

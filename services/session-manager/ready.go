@@ -33,6 +33,28 @@ func (s *Service) readyUnary(
 	return resp, err
 }
 
+// admitUnary refuses calls of disabled operators.
+func (s *Service) admitUnary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
+	if !rpc.OptionsOf(info.FullMethod).WithoutStorage {
+		if err := s.operators.Admit(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return next(ctx, req)
+}
+
+// admitStream refuses streams of disabled operators.
+func (s *Service) admitStream(
+	srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
+	if err := s.operators.Admit(stream.Context()); err != nil {
+		return err
+	}
+	return next(srv, stream)
+}
+
 // readyStream refuses streams until the service is ready.
 func (s *Service) readyStream(
 	srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler,

@@ -1,6 +1,7 @@
 package sessionmanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -98,7 +99,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	deps.Log = s.logs.Tee(deps.Log)
 	s.operators = operators.New(cfg.Operators, operators.Deps{
 		DB: s.pool, Log: deps.Log, LocalConfig: deps.LocalConfig, Version: deps.Version, Workspace: workspaces,
-		Places: places, Parts: s.parts(),
+		Places: places, Parts: s.parts(), Records: s.audit.Records(), Volume: workspaces, Root: deps.System.Root(),
 	})
 	s.projects = projects.New(cfg.Projects, projects.Deps{
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
@@ -112,6 +113,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Projects: s.projects.Registry, Tools: workspaces,
 		Harness: deps.Harness, Issue: deps.Issue, NATS: deps.NATS, Self: deps.Self, Dial: deps.DialAddress,
 		NoSandbox: deps.NoSandbox, Logs: s.logs.Teller, Workspaces: places.All(), CheckStart: places.CheckStart,
+		Draining: places.Draining(), WorkspaceWait: workspaceWait(deps.System),
 		Telemetry: deps.Telemetry, IdleHooks: deps.IdleHooks,
 	})
 	s.unregister = unregister.New(s.projects.Registry, s.sessions.Service, sagasstore.New(s.pool), workspaces,
@@ -119,10 +121,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// workspaceWait is how long runs wait for a drained workspace, 0 in a deployment of one operator.
+func workspaceWait(s config.System) time.Duration {
+	if !s.Enabled {
+		return 0
+	}
+	return cmp.Or(s.WorkspaceWait, config.DefaultWorkspaceWait).D()
+}
+
 // Register implements host.Service.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	r = grpchan.WithUnaryInterceptors(r, s.readyUnary, rpc.RequireOperator)
-	r = grpchan.WithStreamInterceptors(r, s.readyStream, rpc.RequireOperatorStream)
+	r = grpchan.WithUnaryInterceptors(r, s.readyUnary, rpc.RequireOperator, s.admitUnary)
+	r = grpchan.WithStreamInterceptors(r, s.readyStream, rpc.RequireOperatorStream, s.admitStream)
 	s.audit.Register(r)
 	s.operators.Register(r)
 	s.projects.Register(r, s.unregister)

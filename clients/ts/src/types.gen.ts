@@ -1,5 +1,11 @@
 // Generated from the contract by services/gateway/internal/openapi; do not edit.
 
+/** ActivateWorkspaceResponse is the workspace. */
+export interface ActivateWorkspaceResponse {
+  /** The workspace as it is now; the whole body on HTTP. */
+  workspace: AdminWorkspace | null;
+}
+
 /** ActivePlugin is a plugin in use. */
 export interface ActivePlugin {
   /** Its name. */
@@ -42,6 +48,46 @@ export interface AddIssueTodosResponse {
 export interface AddIssueUpdateResponse {
   /** The update; the whole body on HTTP. */
   update: IssueUpdate | null;
+}
+
+/** AdminOperator is an operator as administrators see one: counts and sums, and no content. */
+export interface AdminOperator {
+  /** Its own budget; absent without one. */
+  budget: OperatorBudget | null;
+  /** Their calls. */
+  calls: number;
+  /** What its models cost in the last 30 days, in US dollars. */
+  cost_usd: number;
+  /** When an administrator disabled it, null if it is enabled. */
+  disabled_at: number | null;
+  /** When a session last changed, null without sessions. */
+  last_active_at: number | null;
+  /** Its own limits; absent without any. */
+  limits: OperatorLimits | null;
+  /** The operator, as the sign-in proxy names it. */
+  operator_id: string;
+  /** Its runs at work. */
+  running: number;
+  /** Its sessions that have not ended. */
+  sessions: number;
+  /** Their tokens. */
+  tokens: number;
+  /** Its workspace, null without one. */
+  workspace: string | null;
+}
+
+/** AdminWorkspace is a workspace of the deployment. */
+export interface AdminWorkspace {
+  /** When it was assigned, null if it is free. */
+  assigned_at: number | null;
+  /** Its name. */
+  name: string;
+  /** Its operator, null if it is free. */
+  operator_id: string | null;
+  /** The runs at work in it. */
+  running: number;
+  /** active or draining. */
+  state: string;
 }
 
 /** AgentCage is an agent's cage in plain words. */
@@ -834,6 +880,12 @@ export interface DebugView {
   variables: DebugVariable[];
 }
 
+/** DisableOperatorResponse is the operator. */
+export interface DisableOperatorResponse {
+  /** The operator as it is now; the whole body on HTTP. */
+  operator: AdminOperator | null;
+}
+
 /** DiscardQueuedResponse says that the message was withdrawn. */
 export interface DiscardQueuedResponse {
   /** When. */
@@ -846,6 +898,12 @@ export interface DiscardQueuedResponse {
   session_id: string;
   /** idle. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
+}
+
+/** DrainWorkspaceResponse is the workspace. */
+export interface DrainWorkspaceResponse {
+  /** The workspace as it is now; the whole body on HTTP. */
+  workspace: AdminWorkspace | null;
 }
 
 /** DslDiagnostic is an error or a warning about a project file. */
@@ -864,6 +922,12 @@ export interface DslDiagnostic {
   message: string;
   /** The tree path. */
   path: string;
+}
+
+/** EnableOperatorResponse is the operator. */
+export interface EnableOperatorResponse {
+  /** The operator as it is now; the whole body on HTTP. */
+  operator: AdminOperator | null;
 }
 
 /** EndSessionResponse holds the session as it ended. */
@@ -1554,6 +1618,16 @@ export interface LedgerItem {
   text?: string;
 }
 
+/** ListAdminAuditResponse is a page. */
+export interface ListAdminAuditResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The entries without their facts, newest first. */
+  items: AuditEntry[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
+}
+
 /** ListAliasesResponse holds the model aliases of the operator's configuration. */
 export interface ListAliasesResponse {
   /** By name. */
@@ -1644,6 +1718,16 @@ export interface ListMessagesResponse {
   next_cursor: string | null;
   /** The number of the operator's messages before those of this page; missing unless newest_first is set. */
   turns_before?: number;
+}
+
+/** ListOperatorsResponse is a page. */
+export interface ListOperatorsResponse {
+  /** Whether there is a next page. */
+  has_more: boolean;
+  /** The operators, by their ids. */
+  items: AdminOperator[];
+  /** Where the next page begins, null on the last. */
+  next_cursor: string | null;
 }
 
 /** ListProcessesResponse lists the running commands. */
@@ -1754,6 +1838,12 @@ export interface ListStandingApprovalsResponse {
 export interface ListTokensResponse {
   /** The tokens, oldest first: at most 100. */
   items: Token[];
+}
+
+/** ListWorkspacesResponse are the workspaces. */
+export interface ListWorkspacesResponse {
+  /** The workspaces, by their names. */
+  items: AdminWorkspace[];
 }
 
 /** LiveSubagent is an agent at work. */
@@ -2044,6 +2134,62 @@ export interface NetworkCapabilities {
   allowlist: string[];
   /** "isolated" where only the list can be reached, "disabled" where there is no cage that allows any. */
   mode: string;
+}
+
+/** OperatorBudget replaces the budget of the deployment's configuration for one operator. */
+export interface OperatorBudget {
+  /** Model calls in a period, 0 for no bound. */
+  calls: number;
+  /** The period: day, week or month; day unless set. */
+  per: string;
+  /** Tokens in a period, 0 for no bound. */
+  tokens: number;
+  /** US dollars in a period, 0 for no bound. */
+  usd: number;
+}
+
+/** OperatorBudget replaces the budget of the deployment's configuration for one operator. */
+export interface OperatorBudgetInput {
+  /** Model calls in a period, 0 for no bound. */
+  calls?: number | null;
+  /** The period: day, week or month; day unless set. */
+  per?: string | null;
+  /** Tokens in a period, 0 for no bound. */
+  tokens?: number | null;
+  /** US dollars in a period, 0 for no bound. */
+  usd?: number | null;
+}
+
+/** OperatorLimits replace those of the deployment's configuration for one operator; a limit that is not set does not. */
+export interface OperatorLimits {
+  /** How many agents of one session may be at work at once. */
+  live_agents: number | null;
+  /** The most model calls of a run in a project without its own limit. */
+  max_steps: number | null;
+  /** How many messages a minute are taken. */
+  messages_per_minute: number | null;
+  /** How many requests a minute are taken. */
+  requests_per_minute: number | null;
+  /** How many sessions may run at once. */
+  sessions_per_operator: number | null;
+  /** How many sessions of one project may run at once. */
+  sessions_per_project: number | null;
+}
+
+/** OperatorLimits replace those of the deployment's configuration for one operator; a limit that is not set does not. */
+export interface OperatorLimitsInput {
+  /** How many agents of one session may be at work at once. */
+  live_agents?: number | null;
+  /** The most model calls of a run in a project without its own limit. */
+  max_steps?: number | null;
+  /** How many messages a minute are taken. */
+  messages_per_minute?: number | null;
+  /** How many requests a minute are taken. */
+  requests_per_minute?: number | null;
+  /** How many sessions may run at once. */
+  sessions_per_operator?: number | null;
+  /** How many sessions of one project may run at once. */
+  sessions_per_project?: number | null;
 }
 
 /** PostMessageResponse says that the message is on disk. */
@@ -2388,6 +2534,12 @@ export interface RegisteredProject {
   unresolved?: Unresolved;
   /** The warnings about the project file. */
   warnings?: string[];
+}
+
+/** ReleaseWorkspaceResponse is the workspace. */
+export interface ReleaseWorkspaceResponse {
+  /** The workspace as it is now; the whole body on HTTP. */
+  workspace: AdminWorkspace | null;
 }
 
 /** ReloadProjectResponse holds the project as it is now. */
@@ -2940,6 +3092,12 @@ export interface SessionTotals {
   tokens_out: number;
 }
 
+/** SetOperatorLimitsResponse is the operator. */
+export interface SetOperatorLimitsResponse {
+  /** The operator as it is now; the whole body on HTTP. */
+  operator: AdminOperator | null;
+}
+
 /** SignalProcessResponse is empty: the signal was sent. */
 export interface SignalProcessResponse {}
 
@@ -3365,6 +3523,60 @@ export interface Routes {
     params: {  };
     body: undefined;
     answer: string;
+  };
+  /** ListAdminAudit lists the record of all operators without the facts of the entries, newest first. */
+  "GET /api/v1/admin/audit": {
+    params: { since?: number; until?: number; operator_id?: string; event_type?: string; limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListAdminAuditResponse;
+  };
+  /** ListOperators lists the operators of the deployment with their use of the last 30 days. */
+  "GET /api/v1/admin/operators": {
+    params: { limit?: number; cursor?: string };
+    body: undefined;
+    answer: ListOperatorsResponse;
+  };
+  /** DisableOperator refuses the operator's requests from now on, with forbidden (details.reason operator_disabled). A run at work goes on; drain the workspace to stop it. Fails with conflict for the caller, and with not_found. */
+  "POST /api/v1/admin/operators/{operator_id}/disable": {
+    params: { operator_id: string };
+    body: {};
+    answer: AdminOperator;
+  };
+  /** EnableOperator undoes DisableOperator. Fails with not_found. */
+  "POST /api/v1/admin/operators/{operator_id}/enable": {
+    params: { operator_id: string };
+    body: {};
+    answer: AdminOperator;
+  };
+  /** SetOperatorLimits replaces the limits and the budget of an operator; they count from the operator's next message, or the next model call of a run at work. Fails with validation_failed, and with not_found for an operator that the deployment does not know. */
+  "PUT /api/v1/admin/operators/{operator_id}/limits": {
+    params: { operator_id: string };
+    body: { budget?: OperatorBudgetInput | null; limits?: OperatorLimitsInput | null };
+    answer: AdminOperator;
+  };
+  /** ListWorkspaces lists the workspaces of the deployment. */
+  "GET /api/v1/admin/workspaces": {
+    params: {  };
+    body: undefined;
+    answer: ListWorkspacesResponse;
+  };
+  /** ActivateWorkspace undoes DrainWorkspace. Fails with not_found. */
+  "POST /api/v1/admin/workspaces/{name}/activate": {
+    params: { name: string };
+    body: {};
+    answer: AdminWorkspace;
+  };
+  /** DrainWorkspace starts no further run in a workspace, and stops those at work at their next safe points: they go on once it is active again. Fails with not_found. */
+  "POST /api/v1/admin/workspaces/{name}/drain": {
+    params: { name: string };
+    body: {};
+    answer: AdminWorkspace;
+  };
+  /** ReleaseWorkspace takes a drained workspace with an empty folder of projects from its operator, for another one. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with unavailable while the workspace cannot be asked, and with not_found. */
+  "POST /api/v1/admin/workspaces/{name}/release": {
+    params: { name: string };
+    body: {};
+    answer: AdminWorkspace;
   };
   /** ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending the open ones. Fails with validation_failed for an unknown state. */
   "GET /api/v1/approvals": {

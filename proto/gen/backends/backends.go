@@ -40,6 +40,7 @@ func All() []Backend {
 		{
 			Module: "session-manager",
 			Services: []protoreflect.ServiceDescriptor{
+				v11.File_kaged_sessionmanager_v1_admin_service_proto.Services().ByName("AdminService"),
 				v11.File_kaged_sessionmanager_v1_audit_service_proto.Services().ByName("AuditService"),
 				v11.File_kaged_sessionmanager_v1_doctor_service_proto.Services().ByName("DoctorService"),
 				v11.File_kaged_sessionmanager_v1_dsl_service_proto.Services().ByName("DslService"),
@@ -51,6 +52,7 @@ func All() []Backend {
 			},
 			Register: func(ctx context.Context, mux *runtime.ServeMux, conn grpc.ClientConnInterface) error {
 				return errors.Join(
+					v11.RegisterAdminServiceHandlerClient(ctx, mux, v11.NewAdminServiceClient(conn)),
 					v11.RegisterAuditServiceHandlerClient(ctx, mux, v11.NewAuditServiceClient(conn)),
 					v11.RegisterDoctorServiceHandlerClient(ctx, mux, v11.NewDoctorServiceClient(conn)),
 					v11.RegisterDslServiceHandlerClient(ctx, mux, v11.NewDslServiceClient(conn)),

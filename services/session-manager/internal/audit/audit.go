@@ -29,6 +29,9 @@ func New(db database.DB, log *slog.Logger, shared bool) *Audit {
 	return &Audit{log, kept, audit.NewService(kept, shared)}
 }
 
+// Records is the record, for administrators.
+func (a *Audit) Records() *audit.Service { return a.service }
+
 // Register adds the context's services.
 func (a *Audit) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAuditServiceServer(r, server.New(a.service))

@@ -7,9 +7,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/postgres/database"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/adapter/issues"
+	auditserver "kaged.dev/services/session-manager/internal/audit/server"
+	"kaged.dev/services/session-manager/internal/operators/core/admin"
 	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
@@ -32,12 +35,19 @@ type Deps struct {
 	// Places has the workspaces of operators.
 	Places *workspaces.Workspaces
 	Parts  []doctor.Part
+	// Records, Volume and Root are for administrators: the record of all operators, the workspaces, and the folder of
+	// projects there.
+	Records admin.Audit
+	Volume  admin.Volume
+	Root    string
 }
 
 // Operators is the context.
 type Operators struct {
 	// Local is the configuration of operators, for the other contexts.
 	Local   localconfig.Source
+	rules   *localconfig.Governed // nil unless operators share the deployment
+	admin   *admin.Service
 	rotate  bool
 	service *operator.Service
 	tokens  *tokens.Service
@@ -48,9 +58,17 @@ type Operators struct {
 
 // New returns the context. It starts no goroutine.
 func New(cfg Config, deps Deps) *Operators {
-	local := localconfig.NewFile(deps.LocalConfig, cfg.MaxScript, deps.Log)
+	var local localconfig.Source = localconfig.NewFile(deps.LocalConfig, cfg.MaxScript, deps.Log)
+	kept := store.NewAdmin(deps.DB)
+	var rules *localconfig.Governed
+	if deps.Places.Shared {
+		rules = &localconfig.Governed{Inner: local, Rules: kept}
+		local = rules
+	}
 	return &Operators{
-		Local: local, rotate: cfg.RotateSecrets, places: deps.Places,
+		Local: local, rules: rules, admin: &admin.Service{
+			Store: kept, Audit: deps.Records, Volume: deps.Volume, Places: deps.Places, Root: deps.Root,
+		}, rotate: cfg.RotateSecrets, places: deps.Places,
 		service: operator.New(operator.Deps{
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
 		}),
@@ -68,6 +86,16 @@ func (o *Operators) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterTokenServiceServer(r, server.NewTokens(o.tokens))
 	sessionmanagerv1.RegisterLocalServiceServer(r, server.NewLocal(o.Local))
 	sessionmanagerv1.RegisterDoctorServiceServer(r, o.doctor)
+	sessionmanagerv1.RegisterAdminServiceServer(r, server.NewAdmin(o.admin, auditserver.Entry))
+}
+
+// Admit fails with forbidden, details.reason operator_disabled, for an operator that an administrator has disabled.
+func (o *Operators) Admit(ctx context.Context) error {
+	caller := ident.CallerFrom(ctx).UserID
+	if o.rules == nil || caller == "" {
+		return nil
+	}
+	return o.rules.Admit(ctx, caller)
 }
 
 // Boot creates the common secrets of gateways, and the rows of workspaces, before the first request.

@@ -33,6 +33,12 @@ func (w *Workspaces) ListFolder(
 	return list, resp.GetMore(), err
 }
 
+// Empty implements [admin.Volume].
+func (w *Workspaces) Empty(ctx context.Context, workspace, root string) (bool, error) {
+	list, more, err := w.ListFolder(ctx, workspace, root, "", "", 1)
+	return len(list) == 0 && !more, err
+}
+
 // ReadFile implements [projects.Workspace].
 func (w *Workspaces) ReadFile(
 	ctx context.Context, workspace, root, path string, take func(size, modifiedAt int64, data []byte) error,

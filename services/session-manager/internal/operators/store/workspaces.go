@@ -27,6 +27,12 @@ func (s *Workspaces) Add(ctx context.Context, names []string) error {
 	return database.Fail(db.New(s.db).AddWorkspaces(ctx, names), "add workspaces")
 }
 
+// Draining implements workspaces.Store.
+func (s *Workspaces) Draining(ctx context.Context) ([]string, error) {
+	names, err := db.New(s.db).DrainingWorkspaces(ctx)
+	return names, database.Fail(err, "find drained workspaces")
+}
+
 // Of implements workspaces.Store.
 func (s *Workspaces) Of(ctx context.Context, operator string) (workspaces.Assignment, error) {
 	row, err := db.New(s.db).WorkspaceOf(ctx, operator)

@@ -30,6 +30,25 @@ const list = "audit"
 func (s *Service) Query(
 	ctx context.Context, owner string, f Filter, limit int32, cursor string,
 ) (page.Page[Record], error) {
+	return s.query(ctx, Query{Owner: owner, OnlyOwner: s.shared}, f, limit, cursor)
+}
+
+// Everyone returns a page of the entries of all operators, or of one, without their facts, for administrators. It fails
+// as Query does.
+func (s *Service) Everyone(
+	ctx context.Context, operator string, f Filter, limit int32, cursor string,
+) (page.Page[Record], error) {
+	p, err := s.query(ctx, Query{Owner: operator, OnlyOwner: operator != "", Everyone: operator == ""}, f, limit, cursor)
+	for i := range p.Items {
+		p.Items[i].Payload = nil
+	}
+	return p, err
+}
+
+// query completes a query and asks it.
+func (s *Service) query(
+	ctx context.Context, q Query, f Filter, limit int32, cursor string,
+) (page.Page[Record], error) {
 	req, err := page.Parse(list, limit, cursor)
 	if err != nil {
 		return page.Page[Record]{}, err
@@ -38,10 +57,9 @@ func (s *Service) Query(
 	if err != nil {
 		return page.Page[Record]{}, err
 	}
-	entries, more, err := s.store.Query(ctx, Query{
-		Owner: owner, OnlyOwner: s.shared, Since: f.Since, Until: f.Until, ProjectID: f.ProjectID, SessionID: f.SessionID,
-		Types: types, After: req.After, Limit: req.Limit,
-	})
+	q.Since, q.Until, q.ProjectID, q.SessionID = f.Since, f.Until, f.ProjectID, f.SessionID
+	q.Types, q.After, q.Limit = types, req.After, req.Limit
+	entries, more, err := s.store.Query(ctx, q)
 	if err != nil {
 		return page.Page[Record]{}, err
 	}

@@ -36,6 +36,8 @@ type Store interface {
 	// Assign assigns one of the free workspaces in names to the operator and stores the audit record that made returns. An
 	// operator with a workspace keeps it. Assign fails with not_found if all are assigned.
 	Assign(ctx context.Context, operator string, names []string, made func(Assignment) audit.Record) (Assignment, error)
+	// Draining returns the names of the workspaces that are drained.
+	Draining(ctx context.Context) ([]string, error)
 }
 
 // Told receives assignments. It is the issue service, which accepts calls of a workspace only for the workspace's
@@ -69,6 +71,14 @@ func (w *Workspaces) All() []string {
 		return []string{""}
 	}
 	return w.Names
+}
+
+// Draining returns a function that finds the drained workspaces, nil in a deployment of one operator.
+func (w *Workspaces) Draining() func(context.Context) ([]string, error) {
+	if !w.Shared {
+		return nil
+	}
+	return w.Store.Draining
 }
 
 // Take returns the workspace of an operator, and assigns a free workspace to an operator without one. It fails with
