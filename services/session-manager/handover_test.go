@@ -50,7 +50,7 @@ func TestHandOver(t *testing.T) {
 				p.complete(2)
 			})
 			posted := a.post("ada", s, "Read.")
-			w.await(s, "output", "message.start")
+			w.await(s, "output", "message.tool_result")
 			w.harness.next()
 			<-a.drained(t)
 			again := w.harness.next()
