@@ -71,11 +71,13 @@ var rules = []rule{
 	{`^kaged\.dev/pkg/`, `^kaged\.dev/services/`, ``, "what services share knows no service"},
 	{`^kaged\.dev/(proto|pkg|services)/`, `^kaged\.dev/test/`, ``, "the product knows no room for tests and measurements"},
 	{
-		`/gen/kaged/(common|harness|toolrunner|sandboxsupervisor)/`, `/gen/kaged/(api|sessionmanager|gateway)/`, ``,
+		`/gen/kaged/(common|harness|toolrunner|lsppool|dappool|sandboxsupervisor)/`,
+		`/gen/kaged/(api|sessionmanager|gateway|issue)/`, ``,
 		"the contracts of the harness and the workspace name nothing that is public",
 	},
 	{
-		`/gen/kaged/api/`, `/gen/kaged/(harness|toolrunner|sandboxsupervisor|sessionmanager|gateway)/`, ``,
+		`/gen/kaged/api/`,
+		`/gen/kaged/(harness|toolrunner|lsppool|dappool|sandboxsupervisor|sessionmanager|gateway|issue)/`, ``,
 		"a public message holds no internal one",
 	},
 	{
@@ -89,6 +91,11 @@ var rules = []rule{
 		"the harness and the workspace know no service above them",
 	},
 	{`^kaged\.dev/services/session-manager(/|$)`, `/gen/kaged/gateway/`, ``, "session-manager does not know the gateway"},
+	{
+		`/session-manager/internal/(projects|operators|audit|logs)(/|$)`,
+		`/session-manager/internal/sessions/(server|store|core/(lease|live|frames|runs|sessions))(/|$)`, ``,
+		"sessions alone knows leases, fences and frames",
+	},
 	{
 		`/internal/([a-z]+/)?core(/|$)`, `^kaged\.dev/pkg/(contract/|llm/llmproto$)`, ``,
 		"core uses the values of pkg/contract; their wire forms are for its borders",
