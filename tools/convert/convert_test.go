@@ -88,6 +88,66 @@ func TestConversionsRoundTrip(t *testing.T) {
 	}
 }
 
+const events = `package main
+
+import "reflect"
+
+type Event interface{ event() }
+
+type Begun struct{ ID string }
+
+func (Begun) event() {}
+
+type Said struct{ Words string }
+
+func (Said) event() {}
+
+type Message struct{ Event isMessage_Event }
+
+func (m *Message) GetEvent() isMessage_Event { return m.Event }
+
+type isMessage_Event interface{ isMessage_Event() }
+
+type Message_Begun struct{ Begun *wire.Begun }
+
+func (*Message_Begun) isMessage_Event() {}
+
+type Message_Text struct{ Text *wire.Text }
+
+func (*Message_Text) isMessage_Event() {}
+
+//convert:oneof message fromMessage Event *Message
+//convert:both text fromText Said *wire.Text Words=Text
+
+func main() {
+	for _, e := range []Event{Begun{"a"}, Said{"b"}} {
+		if got := fromMessage(message(e)); !reflect.DeepEqual(got, e) {
+			panic(got)
+		}
+	}
+}
+`
+
+// A case of a oneof needs no line where a type beside the interface has the name of its message.
+func TestNamesakes(t *testing.T) {
+	dir := write(t, strings.Replace(events, `import "reflect"`, "import (\n\"reflect\"\n\n\"example.com/m/wire\"\n)", 1))
+	if err := os.Mkdir(filepath.Join(dir, "wire"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const wire = "package wire\n\ntype Begun struct{ Id string }\n\ntype Text struct{ Text string }\n"
+	if err := os.WriteFile(filepath.Join(dir, "wire", "wire.go"), []byte(wire), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(dir); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "run", ".")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the program with the conversions ends with %v:\n%s", err, out)
+	}
+}
+
 // A field without a source, an option for a missing field, and an unknown type are errors that name them.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{

@@ -26,7 +26,8 @@
 // A pointer is nil for a zero value; lists and maps convert each entry.
 //
 // oneof asks for the switch between a Go interface and a message's oneof: its cases are the conversions of the
-// package between a type with that interface and a message in that oneof. Fields of a struct that stand for the cases
+// package between a type with that interface and a message in that oneof. A message without a line is converted to and
+// from the type of its name beside the interface. Fields of a struct that stand for the cases
 // of a oneof, of which one is set, need no line of their own.
 //
 // Usage: convert [-dir root]. It reads all packages below root that have such comments.

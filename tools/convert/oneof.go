@@ -145,6 +145,40 @@ func (w *writer) readOneofs(fields, src []leaf, used map[string]bool) error {
 	return nil
 }
 
+// addNamesakes asks for the conversions of the cases of o without a line of their own, each with the type of the same
+// name beside the interface.
+func (r *requests) addNamesakes(t *target, o *oneof) {
+	iface, ok := o.value.Underlying().(*types.Interface)
+	value, named := types.Unalias(o.value).(*types.Named)
+	if !ok || !named {
+		return // refused where it is written
+	}
+	w := &writer{requests: r, t: t}
+	for _, l := range w.leaves(o.message, "") {
+		if !isOneof(l.typ) {
+			continue
+		}
+		for _, c := range wrappers(l.typ) {
+			message, ok := c.field.Type().(*types.Pointer)
+			if !ok || w.caseOf(iface, message, false) != nil {
+				continue
+			}
+			name := types.Unalias(message.Elem()).(*types.Named).Obj().Name()
+			of := value.Obj().Pkg().Scope().Lookup(name)
+			if of == nil || !types.Implements(of.Type(), iface) {
+				continue // refused where it is written
+			}
+			for _, c := range []*converter{
+				{name: strings.ToLower(name[:1]) + name[1:], from: of.Type(), to: message},
+				{name: "from" + name, from: message, to: of.Type()},
+			} {
+				c.pkg, c.at, c.computed, c.through = t.pkg, o.at, map[string]string{}, map[string]string{}
+				t.wanted, r.known = append(t.wanted, c), append(r.known, c)
+			}
+		}
+	}
+}
+
 // oneof writes the switches between a Go interface and a message's oneof.
 func (w *writer) oneof(o *oneof) error {
 	w.c = &converter{from: o.value, to: o.message}

@@ -93,6 +93,11 @@ func read(pkgs []*packages.Package) (*requests, error) {
 			u.t.used = append(u.t.used, c)
 		}
 	}
+	for _, t := range r.packages {
+		for _, o := range t.oneofs {
+			r.addNamesakes(t, o)
+		}
+	}
 	return r, errors.Join(failed...)
 }
 

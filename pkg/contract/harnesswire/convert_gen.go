@@ -360,28 +360,6 @@ func fromDelta(in *harnessv1.Delta) (out contract.Delta) {
 	return out
 }
 
-// messageStart returns in as *harnessv1.MessageStart.
-func messageStart(in contract.MessageStart) (out *harnessv1.MessageStart) {
-	out = &harnessv1.MessageStart{}
-	out.Provider = in.Provider
-	out.Model = in.Model
-	out.Driver = in.Driver
-	out.StartedAt = in.StartedAt
-	return out
-}
-
-// fromMessageStart returns in as contract.MessageStart.
-func fromMessageStart(in *harnessv1.MessageStart) (out contract.MessageStart) {
-	if in == nil {
-		return out
-	}
-	out.Provider = in.Provider
-	out.Model = in.Model
-	out.Driver = in.Driver
-	out.StartedAt = in.StartedAt
-	return out
-}
-
 // toolStarted returns in as *harnessv1.ToolCallStarted.
 func toolStarted(in contract.ToolStarted) (out *harnessv1.ToolCallStarted) {
 	out = &harnessv1.ToolCallStarted{}
@@ -476,24 +454,6 @@ func FromTurn(in *harnessv1.Turn) (out contract.Turn) {
 	return out
 }
 
-// stepDone returns in as *harnessv1.StepDone.
-func stepDone(in contract.StepDone) (out *harnessv1.StepDone) {
-	out = &harnessv1.StepDone{}
-	out.Step = int32(in.Step)
-	out.Last = in.Last
-	return out
-}
-
-// fromStepDone returns in as contract.StepDone.
-func fromStepDone(in *harnessv1.StepDone) (out contract.StepDone) {
-	if in == nil {
-		return out
-	}
-	out.Step = int(in.Step)
-	out.Last = in.Last
-	return out
-}
-
 // finished returns in as *harnessv1.RunFinished.
 func finished(in contract.Finished) (out *harnessv1.RunFinished) {
 	out = &harnessv1.RunFinished{}
@@ -547,26 +507,6 @@ func fromRetry(in *harnessv1.Retry) (out contract.Retry) {
 	out.DelayMS = in.DelayMs
 	out.Provider = in.Provider
 	out.Model = in.Model
-	return out
-}
-
-// retracted returns in as *harnessv1.Retracted.
-func retracted(in contract.Retracted) (out *harnessv1.Retracted) {
-	out = &harnessv1.Retracted{}
-	out.Step = int32(in.Step)
-	out.Reason = in.Reason
-	out.Audit = in.Audit.Proto()
-	return out
-}
-
-// fromRetracted returns in as contract.Retracted.
-func fromRetracted(in *harnessv1.Retracted) (out contract.Retracted) {
-	if in == nil {
-		return out
-	}
-	out.Step = int(in.Step)
-	out.Reason = in.Reason
-	out.Audit = contract.RecordFromProto(in.Audit)
 	return out
 }
 
@@ -694,28 +634,6 @@ func fromCallWanted(in *harnessv1.CallWanted) (out contract.CallWanted) {
 	return out
 }
 
-// callSettled returns in as *harnessv1.CallSettled.
-func callSettled(in contract.CallSettled) (out *harnessv1.CallSettled) {
-	out = &harnessv1.CallSettled{}
-	out.Call = int32(in.Call)
-	out.Amount = Amount(in.Amount)
-	out.Estimated = in.Estimated
-	out.OfTurn = in.OfTurn
-	return out
-}
-
-// fromCallSettled returns in as contract.CallSettled.
-func fromCallSettled(in *harnessv1.CallSettled) (out contract.CallSettled) {
-	if in == nil {
-		return out
-	}
-	out.Call = int(in.Call)
-	out.Amount = FromAmount(in.Amount)
-	out.Estimated = in.Estimated
-	out.OfTurn = in.OfTurn
-	return out
-}
-
 // auditMoved returns in as *harnessv1.AuditHead.
 func auditMoved(in contract.AuditMoved) (out *harnessv1.AuditHead) {
 	out = &harnessv1.AuditHead{}
@@ -816,22 +734,6 @@ func readAgentEnded(in *harnessv1.AgentEnded) (out contract.AgentEnded) {
 	out.FilesChanged = in.FilesChanged
 	out.EndedAt = in.EndedAt
 	out.Audit = contract.RecordFromProto(in.Audit)
-	return out
-}
-
-// sessionStarted returns in as *harnessv1.SessionStarted.
-func sessionStarted(in contract.SessionStarted) (out *harnessv1.SessionStarted) {
-	out = &harnessv1.SessionStarted{}
-	out.Injections = Injections(in.Injections)
-	return out
-}
-
-// fromSessionStarted returns in as contract.SessionStarted.
-func fromSessionStarted(in *harnessv1.SessionStarted) (out contract.SessionStarted) {
-	if in == nil {
-		return out
-	}
-	out.Injections = FromInjections(in.Injections)
 	return out
 }
 
@@ -1278,6 +1180,104 @@ func fromToolSwitch(in *harnessv1.ToolSwitch) (out catalogue.Switch) {
 	}
 	out.Pattern = in.Pattern
 	out.Enabled = in.Enabled
+	return out
+}
+
+// callSettled returns in as *harnessv1.CallSettled.
+func callSettled(in contract.CallSettled) (out *harnessv1.CallSettled) {
+	out = &harnessv1.CallSettled{}
+	out.Call = int32(in.Call)
+	out.Amount = Amount(in.Amount)
+	out.Estimated = in.Estimated
+	out.OfTurn = in.OfTurn
+	return out
+}
+
+// fromCallSettled returns in as contract.CallSettled.
+func fromCallSettled(in *harnessv1.CallSettled) (out contract.CallSettled) {
+	if in == nil {
+		return out
+	}
+	out.Call = int(in.Call)
+	out.Amount = FromAmount(in.Amount)
+	out.Estimated = in.Estimated
+	out.OfTurn = in.OfTurn
+	return out
+}
+
+// messageStart returns in as *harnessv1.MessageStart.
+func messageStart(in contract.MessageStart) (out *harnessv1.MessageStart) {
+	out = &harnessv1.MessageStart{}
+	out.Provider = in.Provider
+	out.Model = in.Model
+	out.Driver = in.Driver
+	out.StartedAt = in.StartedAt
+	return out
+}
+
+// fromMessageStart returns in as contract.MessageStart.
+func fromMessageStart(in *harnessv1.MessageStart) (out contract.MessageStart) {
+	if in == nil {
+		return out
+	}
+	out.Provider = in.Provider
+	out.Model = in.Model
+	out.Driver = in.Driver
+	out.StartedAt = in.StartedAt
+	return out
+}
+
+// retracted returns in as *harnessv1.Retracted.
+func retracted(in contract.Retracted) (out *harnessv1.Retracted) {
+	out = &harnessv1.Retracted{}
+	out.Step = int32(in.Step)
+	out.Reason = in.Reason
+	out.Audit = in.Audit.Proto()
+	return out
+}
+
+// fromRetracted returns in as contract.Retracted.
+func fromRetracted(in *harnessv1.Retracted) (out contract.Retracted) {
+	if in == nil {
+		return out
+	}
+	out.Step = int(in.Step)
+	out.Reason = in.Reason
+	out.Audit = contract.RecordFromProto(in.Audit)
+	return out
+}
+
+// sessionStarted returns in as *harnessv1.SessionStarted.
+func sessionStarted(in contract.SessionStarted) (out *harnessv1.SessionStarted) {
+	out = &harnessv1.SessionStarted{}
+	out.Injections = Injections(in.Injections)
+	return out
+}
+
+// fromSessionStarted returns in as contract.SessionStarted.
+func fromSessionStarted(in *harnessv1.SessionStarted) (out contract.SessionStarted) {
+	if in == nil {
+		return out
+	}
+	out.Injections = FromInjections(in.Injections)
+	return out
+}
+
+// stepDone returns in as *harnessv1.StepDone.
+func stepDone(in contract.StepDone) (out *harnessv1.StepDone) {
+	out = &harnessv1.StepDone{}
+	out.Step = int32(in.Step)
+	out.Last = in.Last
+	return out
+}
+
+// fromStepDone returns in as contract.StepDone.
+func fromStepDone(in *harnessv1.StepDone) (out contract.StepDone) {
+	if in == nil {
+		return out
+	}
+	out.Step = int(in.Step)
+	out.Last = in.Last
 	return out
 }
 

@@ -26,7 +26,7 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 	return contract.Happening{InvocationID: ev.GetInvocationId(), Event: fromEvent(ev)}
 }
 
-// The events of the stream, one line for each.
+// The events of the stream. One whose message has its name and its fields needs no line.
 //
 //convert:import llmproto "kaged.dev/pkg/llm/llmproto"
 //convert:import structs "kaged.dev/pkg/structs"
@@ -35,16 +35,13 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 //convert:oneof event fromEvent contract.Event *harnessv1.RunEvent
 //convert:both delta fromDelta contract.Delta *harnessv1.Delta >Kind=kinds[in.Thinking]
 //convert:with <Thinking=in.Kind==harnessv1.DeltaKind_DELTA_KIND_THINKING
-//convert:both messageStart fromMessageStart contract.MessageStart *harnessv1.MessageStart
 //convert:both toolStarted fromToolStarted contract.ToolStarted *harnessv1.ToolCallStarted
 //convert:both toolOutput fromToolOutput contract.ToolOutput *harnessv1.ToolCallOutput CallID=ToolCallId
 //convert:both toolFinished fromToolFinished contract.ToolFinished *harnessv1.ToolCallFinished Err=Error
 //convert:both Turn FromTurn contract.Turn *harnessv1.Turn Stop=StopReason >Wait=-
-//convert:both stepDone fromStepDone contract.StepDone *harnessv1.StepDone
 //convert:both finished readFinished contract.Finished *harnessv1.RunFinished Stop=StopReason Err=Error
 //convert:with >Detail=structs.Of(in.Detail) <Detail=in.Detail.AsMap()
 //convert:both retry fromRetry contract.Retry *harnessv1.Retry Err=Error
-//convert:both retracted fromRetracted contract.Retracted *harnessv1.Retracted
 //convert:both approvalRequested fromApprovalRequested contract.ApprovalRequested *harnessv1.ApprovalRequested
 //convert:with ID=ApprovalId CallID=ToolCallId
 //convert:both cageChanged fromCageChanged contract.CageChanged *harnessv1.CageChanged >AgentPath=in.Audit.Agent
@@ -52,13 +49,11 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 //convert:both budgetState fromBudgetState contract.BudgetState *harnessv1.BudgetState Agent=AgentPath <Walltime=-
 //convert:with <Worked=-
 //convert:both callWanted fromCallWanted contract.CallWanted *harnessv1.CallWanted Agent=AgentPath
-//convert:both callSettled fromCallSettled contract.CallSettled *harnessv1.CallSettled
 //convert:both auditMoved fromAuditMoved contract.AuditMoved *harnessv1.AuditHead Head.Hash=Hash Head.Items=Items
 //convert:both AuditHead FromAuditHead contract.AuditHead *harnessv1.AuditHead
 //convert:both agentStarted fromAgentStarted contract.AgentStarted *harnessv1.AgentStarted ParentID=ParentInvocationId
 //convert:with CallID=ToolCallId Cage=CageStatus >AgentPath=in.Audit.Agent
 //convert:both agentEnded readAgentEnded contract.AgentEnded *harnessv1.AgentEnded Err=Error
-//convert:both sessionStarted fromSessionStarted contract.SessionStarted *harnessv1.SessionStarted
 //convert:both Injections FromInjections []contract.Injection []*harnessv1.Injection
 //convert:both injection fromInjection contract.Injection *harnessv1.Injection
 //convert:both Amount FromAmount contract.Amount *harnessv1.Amount <int64=positive
