@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// config is the values of a few keys of git's configuration, "section.key" in lower case. Later ones replace earlier.
+// config is the values of git's configuration: "section.key" in lower case, and "filter.NAME.key". Later ones replace
+// earlier.
 type config map[string]string
 
 // Limits of git's nesting of included files, and bounds of work for one repository, where a file
@@ -83,6 +84,8 @@ func (r *configReader) read(file string, depth int) {
 			r.read(r.place(value, file), depth+1)
 		case name == "":
 			r.values[section+"."+key] = value
+		case section == "filter":
+			r.values["filter."+name+"."+key] = value
 		}
 	}
 }

@@ -645,7 +645,8 @@ type FileChange struct {
 	Diff *string `protobuf:"bytes,7,opt,name=diff,proto3,oneof" json:"diff,omitempty"`
 	// Whether the diff was cut. Asked for by its path a file has up to 1 MiB, in a list up to 64 KiB.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// Why there is no diff: binary, too_large, or image_lost if the earlier content has expired.
+	// Why there is no diff: binary, too_large, image_lost if the earlier content has expired, or filtered if git stores the
+	// file through a filter driver (filter= in its attributes, such as LFS), which kaged never runs.
 	NoDiff        *string `protobuf:"bytes,9,opt,name=no_diff,json=noDiff,proto3,oneof" json:"no_diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -921,7 +921,7 @@ type ChangedFile struct {
 	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
 	// Whether the diff was cut.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// Why there is no diff: binary, too_large or image_lost; empty if there is one.
+	// Why there is no diff: binary, too_large, image_lost or filtered; empty if there is one.
 	NoDiff        string `protobuf:"bytes,9,opt,name=no_diff,json=noDiff,proto3" json:"no_diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

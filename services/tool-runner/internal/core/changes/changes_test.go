@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -184,7 +185,55 @@ func TestChangesOutside(t *testing.T) {
 	}
 }
 
-// later returns a time after every change so far, by the file system's clock.
+// A file under conversion of line ends, $Id$ or encoding is compared as git would store it. A filter driver is never
+// run: a file of git-lfs is compared with the hash in its pointer, and one of another driver is listed without a diff.
+func TestChangesThroughFilters(t *testing.T) {
+	p := newPlace(t)
+	p.git("init", "-q")
+	lfs := func(content string) string {
+		return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n",
+			sha256.Sum256([]byte(content)), len(content))
+	}
+	large := strings.Repeat("large file\n", 1<<19)
+	for name, text := range map[string]string{
+		"same.txt": "one\ntwo\n", "edited.txt": "one\ntwo\n", "auto": "one\n", "crlf-stored": "one\r\n",
+		"id.c":    "$Id$\n",
+		"wide.16": "one\ntwo\n", "driven.d": "stored\n", "same.bin": lfs("content"), "new.bin": lfs("content"),
+		"same-large.bin": lfs(large), "pointer.bin": lfs("content"), "sub/deep.txt": "one\n",
+	} {
+		p.write(name, text)
+	}
+	p.git("add", "-A")
+	p.git("commit", "-qm", "first")
+	p.git("config", "core.autocrlf", "true")
+	p.git("config", "filter.driver.clean", "touch "+filepath.Join(p.root, "ran")+"; cat")
+	p.write(".git/info/attributes", "*.txt text\n*.16 text working-tree-encoding=UTF-16\n*.d filter=driver\n"+
+		"*.bin filter=lfs -text\n*.c ident\n")
+	p.began = p.later()
+	for name, text := range map[string]string{
+		"same.txt": "one\r\ntwo\r\n", "edited.txt": "one\r\n2\r\n", "auto": "one\r\n", "crlf-stored": "one\r\n2\r\n",
+		"id.c": "$Id: 1234 $\n", "wide.16": "\xfe\xff\x00o\x00n\x00e\x00\n\x002\x00\n", "driven.d": "in the work\n",
+		"made.d": "made\n", "same.bin": "content", "new.bin": "CONTENT", "same-large.bin": large,
+		"pointer.bin": lfs("content"), "sub/deep.txt": "one\r\n",
+	} {
+		p.write(name, text)
+	}
+	got, found := p.list()
+	want := "crlf-stored modified outside [] +1 -0\ndriven.d modified outside [] +0 -0filtered\n" +
+		"edited.txt modified outside [] +1 -1\nmade.d created outside [] +1 -0\n" +
+		"new.bin modified outside [] +0 -0filtered\nwide.16 modified outside [] +1 -1"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if diff := found.Files[len(found.Files)-1].Diff; !strings.Contains(diff, " one\n-two\n+2\n") {
+		t.Errorf("diff %q", diff)
+	}
+	if _, err := os.Stat(filepath.Join(p.root, "ran")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the driver ran: %v", err)
+	}
+}
+
+// later returns a time after every change so far, by the clock of the file system.
 func (p *place) later() time.Time {
 	p.t.Helper()
 	probe := filepath.Join(p.t.TempDir(), "probe")

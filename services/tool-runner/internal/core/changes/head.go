@@ -1,7 +1,10 @@
 package changes
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"path"
@@ -20,6 +23,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
+	"kaged.dev/pkg/workspace/checkin"
 	"kaged.dev/pkg/workspace/ignore"
 	"kaged.dev/pkg/workspace/walk"
 )
@@ -27,11 +31,13 @@ import (
 // head is the tree of HEAD below the project's root.
 type head struct {
 	commit string
-	tree   *object.Tree // nil if HEAD has no such folder
+	tree   *object.Tree // nil where HEAD has no such folder
+	rules  *checkin.Rules
+	prefix string // the path from the work tree's top to the project's root
 }
 
-// openHead returns HEAD of the repository around a folder, nil without a repository or a commit.
-func openHead(root string) *head {
+// openHead returns HEAD of the repository that a folder is in, nil without a repository or a commit.
+func openHead(root string, user *ignore.User) *head {
 	top, own, common := ignore.Repository(root)
 	if top == "" {
 		return nil
@@ -46,12 +52,13 @@ func openHead(root string) *head {
 	if err != nil {
 		return nil
 	}
-	h := &head{commit: commit.Hash.String()}
+	h := &head{commit: commit.Hash.String(), rules: checkin.Open(top, common, user)}
 	if h.tree, err = commit.Tree(); err != nil {
 		return nil
 	}
 	if rel, err := filepath.Rel(top, root); err == nil && rel != "." {
-		if h.tree, err = h.tree.Tree(filepath.ToSlash(rel)); err != nil {
+		h.prefix = filepath.ToSlash(rel)
+		if h.tree, err = h.tree.Tree(h.prefix); err != nil {
 			h.tree = nil
 		}
 	}
@@ -104,14 +111,19 @@ const (
 
 // outside adds files without an image that changed since the session began and differ from HEAD.
 func (l *listing) outside(ctx context.Context) error {
-	h := openHead(l.space.Root())
+	user := ignore.LoadUser(l.LookupEnv)
+	user.MayRead = func(real string) bool {
+		_, err := l.space.Resolve("core.excludesFile", real)
+		return err == nil
+	}
+	h := openHead(l.space.Root(), user)
 	if h == nil {
 		return nil
 	}
 	l.found.Head = h.commit
 	bounded, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
-	list, err := l.changedSince(bounded)
+	list, err := l.changedSince(bounded, user)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -128,26 +140,81 @@ func (l *listing) outside(ctx context.Context) error {
 			l.found.Truncated = true
 			return ctx.Err()
 		}
-		if now, shown := l.now(rel); shown && !h.unchanged(rel, now) {
-			l.add(rel, h.side(rel), Outside, nil)
+		if before, after, differs := l.fromHead(bounded, h, rel); differs {
+			l.add(rel, before, after, Outside, nil)
 		}
 	}
 	return nil
 }
 
-// changedSince returns the files, without ignored ones, whose content, name or mode changed since the session began.
-func (l *listing) changedSince(ctx context.Context) ([]string, error) {
+// fromHead returns a file in HEAD and as git would store it now, and whether they differ. A filter driver is not run,
+// because it is a command of the repository; a file of git-lfs is compared with the hash in its pointer.
+func (l *listing) fromHead(ctx context.Context, h *head, rel string) (before, after side, differs bool) {
+	after, shown := l.now(rel)
+	if !shown || h.unchanged(rel, after) {
+		return before, after, false
+	}
+	before = h.side(rel)
+	if after.missing {
+		return before, after, true
+	}
+	conversion := h.rules.For(path.Join(h.prefix, rel))
+	if conversion.None() || before.lost {
+		return before, after, true
+	}
+	if conversion.LFS {
+		if pointer, ok := checkin.PointerOf(before.data); ok {
+			after.filtered = true
+			return before, after, l.sum(ctx, rel, after, pointer.Size) != pointer.SHA256
+		}
+	}
+	after.filtered = conversion.Driver != "" && !before.missing
+	if !after.filtered && !after.large && !before.large {
+		after.data = conversion.Apply(after.data, before.data)
+	}
+	return before, after, before.missing || after.filtered || !bytes.Equal(before.data, after.data)
+}
+
+// sum returns the hash of a file of a known size in hex, "" for one of another size.
+func (l *listing) sum(ctx context.Context, rel string, now side, size int64) string {
+	if !now.large {
+		return now.sum
+	}
+	at, err := l.space.Resolve("path", rel)
+	if err != nil {
+		return ""
+	}
+	f, info, err := at.OpenFile()
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info.Size() != size {
+		return ""
+	}
+	hash, buffer := sha256.New(), make([]byte, 1<<20)
+	for ctx.Err() == nil {
+		n, err := f.Read(buffer)
+		hash.Write(buffer[:n])
+		if err == io.EOF {
+			return hex.EncodeToString(hash.Sum(nil))
+		}
+		if err != nil {
+			break
+		}
+	}
+	return ""
+}
+
+// changedSince returns the files, without ignored ones, of which content, name or mode changed since the session
+// began.
+func (l *listing) changedSince(ctx context.Context, user *ignore.User) ([]string, error) {
 	var mu sync.Mutex
 	var list []string
 	root := l.space.Root()
 	top, err := l.space.Resolve("path", ".")
 	if err != nil {
 		return nil, err
-	}
-	user := ignore.LoadUser(l.LookupEnv)
-	user.MayRead = func(real string) bool {
-		_, err := l.space.Resolve("core.excludesFile", real)
-		return err == nil
 	}
 	opts := walk.Options{Workers: workers, Space: l.space, Rules: ignore.Start(root, root, user)}
 	err = walk.Files(ctx, top, opts, func(_ context.Context, folder *walk.Folder, names []string) {

@@ -35,6 +35,8 @@ const (
 	Binary    = "binary"
 	TooLarge  = "too_large"
 	ImageLost = "image_lost"
+	// Filtered is the reason for a file that git stores through a filter driver, which is never run.
+	Filtered = "filtered"
 )
 
 // File is a file that differs from its earlier content.
@@ -146,7 +148,9 @@ func (i *Images) byTools(l *listing) error {
 			data, err := os.ReadFile(filepath.Join(i.folder(l.Session), r.SHA256))
 			before.data, before.lost = data, err != nil
 		}
-		l.add(rel, before, ByTool, slices.Sorted(maps.Keys(agents[abs])))
+		if after, shown := l.now(rel); shown {
+			l.add(rel, before, after, ByTool, slices.Sorted(maps.Keys(agents[abs])))
+		}
 	}
 	return nil
 }
@@ -156,8 +160,9 @@ type side struct {
 	missing bool
 	sum     string
 	data    []byte
-	// lost means that its content is unknown, large that it was not read.
-	lost, large bool
+	// lost says that its content is not known, large that it was not read, filtered that git stores it through a filter
+	// driver.
+	lost, large, filtered bool
 }
 
 // now returns the present file, and whether it can be shown.
@@ -186,9 +191,8 @@ func (l *listing) now(rel string) (side, bool) {
 }
 
 // add adds a file if it differs.
-func (l *listing) add(rel string, before side, origin string, agents []string) {
-	after, shown := l.now(rel)
-	if !shown || before.missing && after.missing || before.sum != "" && before.sum == after.sum {
+func (l *listing) add(rel string, before, after side, origin string, agents []string) {
+	if before.missing && after.missing || before.sum != "" && before.sum == after.sum {
 		return
 	}
 	if len(l.found.Files) == maxFiles {
@@ -205,6 +209,8 @@ func (l *listing) add(rel string, before side, origin string, agents []string) {
 	switch {
 	case before.lost:
 		f.NoDiff = ImageLost
+	case after.filtered:
+		f.NoDiff = Filtered
 	case before.large || after.large:
 		f.NoDiff = TooLarge
 	case l.binary(before.data) || l.binary(after.data):
