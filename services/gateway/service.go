@@ -305,6 +305,7 @@ func (s *Service) open(address string) error {
 		Limits: server.Limits{
 			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, Answers: s.cfg.Answers,
 			BodyTime: s.cfg.BodyTimeout.D(), Requests: s.cfg.Requests, Time: s.cfg.RequestTimeout.D(), Age: s.socketAge(),
+			Missing: s.cfg.StoredTimeout.D(),
 		},
 	})
 	if err != nil {

@@ -72,6 +72,8 @@ type Limits struct {
 	Time time.Duration
 	// Age is how long a stream of events lasts, 0 for any time.
 	Age time.Duration
+	// Missing is how long published frames may take to be stored.
+	Missing time.Duration
 }
 
 // Sockets serves the sockets of sessions.

@@ -1,11 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"net/http"
@@ -16,7 +13,6 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/frametype"
-	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
@@ -34,27 +30,27 @@ type Frames interface {
 	Next(ctx context.Context, session, name string) (int64, error)
 }
 
-// Watch notes the published batches of a session, for a reader without a hold.
+// Watch gathers the live batches of a session for a reader without a hold.
 type Watch interface {
-	// Published receives after each publication.
+	// Published receives when there is something to take.
 	Published() <-chan struct{}
-	// First returns the number of the first frame of a channel that was published since the watch began, 0 before
-	// that.
-	First(name string) int64
+	// Take returns the batches of each channel since the last call, in order. missed reports that batches may be
+	// missing among them or before them, lost that the stored frames are void.
+	Take() (batches map[string][]channel.Batch, missed, lost bool)
 	// Forget ends the watch.
 	Forget()
 }
 
 // The times of a stream of events.
 const (
-	// streamAlive is how often a silent stream says that it is there, streamLook how often it looks by itself for
-	// frames.
+	// streamAlive is how often a silent stream says that it is there.
 	streamAlive = 15 * time.Second
-	streamLook  = time.Second
 	// streamWrite is how long a client may take for one batch.
 	streamWrite = 30 * time.Second
-	// streamStored is the pause before a frame that was published and is not stored yet is asked for again.
+	// streamStored is the pause before a frame that was published and is not stored yet is asked for again, streamAway
+	// the one before a store that is away is.
 	streamStored = 20 * time.Millisecond
+	streamAway   = time.Second
 )
 
 // maxStreams bounds the streams of events of a gateway. Of more, the oldest of the operator with most ends.
@@ -101,50 +97,54 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if lost = lost || next > 0 && p.next > next; p.next == 0 {
-			p.next = next
-		}
+		lost = p.start(next) == channel.Lost || lost
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	e := &events{w: w, control: http.NewResponseController(w), at: at, watch: watch}
+	e := &events{
+		w: w, control: http.NewResponseController(w), session: id, at: at, watch: watch, stored: s.deps.Frames.Stored,
+		missing: s.deps.Limits.Missing,
+	}
 	switch {
 	case e.comment("kaged") != nil:
 	case lost:
 		e.lost()
 	default:
-		s.relay(ctx, id, e, signedOut)
+		s.relay(ctx, e, signedOut)
 	}
 	return nil
 }
 
 // relay sends frames until the client leaves or is signed out, the session ends or the gateway stops.
-func (s *Server) relay(ctx context.Context, id string, e *events, signedOut <-chan struct{}) {
+func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}) {
 	alive := time.NewTicker(streamAlive)
 	defer alive.Stop()
-	look := time.NewTicker(streamLook)
-	defer look.Stop()
 	for {
-		sent, err := e.drain(ctx, id, s.deps.Frames)
+		sent, err := e.drain(ctx)
+		var again <-chan time.Time
 		switch {
 		case errors.Is(err, channel.ErrGap):
 			e.lost()
 			return
-		case err != nil && fault.CodeOf(err) != fault.Unavailable:
+		case errors.Is(err, fault.Unavailable):
+			again = time.After(streamAway)
+		case err != nil:
 			return // the client has left
 		case e.ended:
 			e.closing("session_ended", "The session has ended.")
 			return
-		case sent:
+		case e.filling():
+			again = time.After(streamStored)
+		}
+		if sent {
 			alive.Reset(streamAlive)
 		}
 		select {
 		case <-e.watch.Published():
-			retry.Wait(ctx, streamStored)
-		case <-look.C:
+		case <-again:
 		case <-alive.C:
 			if e.comment("alive") != nil {
 				return
@@ -159,12 +159,6 @@ func (s *Server) relay(ctx context.Context, id string, e *events, signedOut <-ch
 			return
 		}
 	}
-}
-
-// place is where a reader stands in a channel: the number of the next frame, 0 for the next one to come.
-type place struct {
-	name string
-	next int64
 }
 
 // places returns where the reader wants to begin. It fails with validation_failed for channels that there are not and
@@ -195,98 +189,9 @@ func (s *Server) places(r *http.Request) ([]*place, error) {
 		}
 		for _, p := range list {
 			if p.name == name {
-				p.next = min(n, math.MaxInt64-1) + 1 // no event has the largest number
+				p.seen, p.resumes = min(n, math.MaxInt64-2), true // no event has the largest number
 			}
 		}
 	}
 	return list, nil
-}
-
-// events is a stream of events to one client.
-type events struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	at      []*place
-	watch   Watch
-	ended   bool // a frame said that the session has ended
-}
-
-// drain sends the stored frames from the reader's place on, and reports whether there were any.
-func (e *events) drain(ctx context.Context, session string, from Frames) (sent bool, err error) {
-	for _, p := range e.at {
-		if p.next == 0 {
-			p.next = e.watch.First(p.name)
-		}
-		if p.next == 0 {
-			continue
-		}
-		for b, err := range from.Stored(ctx, session, p.name, p.next) {
-			if err != nil {
-				return sent, err
-			}
-			if b.Next() <= p.next {
-				continue
-			}
-			if b.First > p.next {
-				return sent, channel.ErrGap
-			}
-			if err := e.batch(p, b.From(p.next)); err != nil {
-				return sent, err
-			}
-			sent = true
-		}
-	}
-	return sent, nil
-}
-
-// batch sends the frames of a batch.
-func (e *events) batch(p *place, b channel.Batch) error {
-	var out bytes.Buffer
-	b.Frames(func(frame []byte) bool {
-		var head struct {
-			Type    string `json:"type"`
-			Payload struct {
-				State string `json:"state"`
-			} `json:"payload"`
-		}
-		_ = json.Unmarshal(frame, &head) // kaged wrote it
-		e.ended = e.ended || head.Type == frametype.SessionStateChanged.Name && head.Payload.State == "ended"
-		p.next++
-		fmt.Fprintf(&out, "id: %s\nevent: %s\ndata: %s\n\n", e.id(), head.Type, frame)
-		return true
-	})
-	p.next = b.Next()
-	return e.write(out.Bytes())
-}
-
-// id is the place of the reader in all channels.
-func (e *events) id() string {
-	parts := make([]string, len(e.at))
-	for i, p := range e.at {
-		parts[i] = p.name + ":" + strconv.FormatInt(max(p.next-1, 0), 10)
-	}
-	return strings.Join(parts, ",")
-}
-
-func (e *events) comment(text string) error { return e.write([]byte(": " + text + "\n\n")) }
-
-// lost says that the reader's place is gone.
-func (e *events) lost() {
-	e.closing("resume_failed", "The frames since then are not kept any more; read the session again.")
-}
-
-// closing says why the stream ends. Its event has no id: a client that comes back resumes where it was.
-func (e *events) closing(code, reason string) {
-	data, err := json.Marshal(map[string]string{"code": code, "reason": reason})
-	if err == nil {
-		_ = e.write(fmt.Appendf(nil, "event: closing\ndata: %s\n\n", data))
-	}
-}
-
-func (e *events) write(data []byte) error {
-	_ = e.control.SetWriteDeadline(time.Now().Add(streamWrite))
-	if _, err := e.w.Write(data); err != nil {
-		return err
-	}
-	return e.control.Flush()
 }

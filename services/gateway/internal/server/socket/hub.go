@@ -130,6 +130,13 @@ func (h *Hub) Deliver(session, name string, b channel.Batch) {
 // itself was lost, its numbers are void, and clients read their sessions anew.
 func (h *Hub) Missed(storeLost bool) {
 	h.each(func(s *Socket) { s.missed(storeLost) })
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, watches := range h.watches {
+		for _, w := range watches {
+			w.miss(storeLost)
+		}
+	}
 }
 
 // Count returns how many sockets there are.
