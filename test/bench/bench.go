@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 )
 
 // Options are the measurements to make and the kaged to measure.
@@ -24,32 +25,42 @@ type Options struct {
 type measurement struct {
 	name string
 	run  func(context.Context, *world) ([]Figure, error)
+	// parts of it can be chosen alone, as "NAME/PART".
+	parts []string
+}
+
+// chosen reports whether the measurement, or a part of it, is chosen.
+func (m measurement) chosen(run *regexp.Regexp) bool {
+	return run.MatchString(m.name) || slices.ContainsFunc(m.parts, func(part string) bool {
+		return run.MatchString(m.name + "/" + part)
+	})
 }
 
 var measurements = []measurement{
-	{"start", measureStart},
-	{"tool-round", measureToolRounds},
-	{"first-token", measureFirstToken},
-	{"burst", measureBurst},
-	{"pace", measurePace},
-	{"flood", measureFlood},
-	{"long-answers", measureLongAnswers},
-	{"idle", measureIdle},
-	{"grep", measureGrep},
-	{"glob", measureGlob},
-	{"patch", measurePatch},
-	{"structural", measureStructural},
-	{"calls", measureCalls},
-	{"agents", measureAgents},
-	{"harnesses", measureHarnesses},
-	{"terminal", measureTerminal},
-	{"language", measureLanguage},
-	{"debug", measureDebug},
-	{"cage", measureCages},
-	{"recall", measureRecall},
-	{"issues", measureIssues},
-	{"million", measureMillion},
-	{"context", measureContext},
+	{name: "start", run: measureStart},
+	{name: "tool-round", run: measureToolRounds},
+	{name: "first-token", run: measureFirstToken},
+	{name: "burst", run: measureBurst},
+	{name: "pace", run: measurePace},
+	{name: "flood", run: measureFlood},
+	{name: "long-answers", run: measureLongAnswers},
+	{name: "idle", run: measureIdle},
+	{name: "grep", run: measureGrep},
+	{name: "glob", run: measureGlob},
+	{name: "patch", run: measurePatch},
+	{name: "structural", run: measureStructural},
+	{name: "calls", run: measureCalls},
+	{name: "agents", run: measureAgents},
+	{name: "harnesses", run: measureHarnesses},
+	{name: "terminal", run: measureTerminal},
+	{name: "language", run: measureLanguage},
+	{name: "debug", run: measureDebug},
+	{name: "cage", run: measureCages},
+	{name: "recall", run: measureRecall},
+	{name: "issues", run: measureIssues},
+	{name: "million", run: measureMillion},
+	{name: "context", run: measureContext},
+	{name: "api", run: measureAPI, parts: apiPartNames()},
 }
 
 // world has the common parts of the measurements: a model, a folder with a project and a configuration, and a writer
@@ -58,6 +69,7 @@ type world struct {
 	kaged, dir, project string
 	model               *model
 	progress            io.Writer
+	run                 *regexp.Regexp // which measurements
 }
 
 const projectFile = `version: 1
@@ -85,13 +97,16 @@ func Run(ctx context.Context, opts Options) ([]Figure, error) {
 		return nil, err
 	}
 	defer m.close()
-	w := &world{kaged: opts.Kaged, dir: dir, project: filepath.Join(dir, "project"), model: m, progress: opts.Progress}
+	w := &world{
+		kaged: opts.Kaged, dir: dir, project: filepath.Join(dir, "project"), model: m, progress: opts.Progress,
+		run: opts.Run,
+	}
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}
 	var figures []Figure
 	for _, x := range measurements {
-		if !opts.Run.MatchString(x.name) {
+		if !x.chosen(opts.Run) {
 			continue
 		}
 		fmt.Fprintf(opts.Progress, "bench: %s\n", x.name)

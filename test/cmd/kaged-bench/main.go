@@ -25,6 +25,9 @@ func main() {
 }
 
 func run() error {
+	if len(os.Args) > 2 && os.Args[1] == "peer" { // as which the measurements start this program again
+		return bench.ServePeer(context.Background(), os.Stdin, os.Stdout, os.Args[2], os.Args[3:]...)
+	}
 	kaged := flag.String("kaged", "bin/kaged", "the kaged to measure")
 	which := flag.String("run", ".", "which measurements, by a regular expression")
 	jsonPath := flag.String("json", "", "write the figures to this file too")
