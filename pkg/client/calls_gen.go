@@ -204,6 +204,16 @@ func (c *Client) ValidateDsl(ctx context.Context, req *apiv1.ValidateDslRequest)
 	return call[apiv1.ValidateDslResponse](ctx, c, route{method: "POST", path: "/api/v1/dsl/validate", body: "*"}, req)
 }
 
+// InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to
+// the folder by path. Files that are there stay as they are. It adds the agent to no project file. Fails with
+// not_found for the project, and with validation_failed without a path, or for one that leaves the project or
+// goes through a link.
+//
+// POST /api/v1/projects/{id}/subagents/init
+func (c *Client) InitSubagent(ctx context.Context, req *apiv1.InitSubagentRequest) (*apiv1.InitSubagentResponse, error) {
+	return call[apiv1.InitSubagentResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{id}/subagents/init", body: "*"}, req)
+}
+
 // GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents.
 // Fails with not_found for a project that is not registered or has no project file.
 //

@@ -11,7 +11,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// dslContract are the exchanges about a project's files.
+// dslContract are the exchanges about a project's files. A refused file is a body with its own keys and the error
+// (A-CONTRA-01).
 func dslContract() []exchange {
 	const project = "/api/v1/projects/music-site"
 	wrong := []*apiv1.DslDiagnostic{
@@ -101,6 +102,12 @@ func dslContract() []exchange {
 				`"versions":[{"version":1,"sha256":"a","author":null,"created_at":3}]}`,
 		},
 		{
+			"POST /api/v1/projects/{id}/subagents/init", "POST", project + "/subagents/init", `{"path":"agents/a"}`,
+			&apiv1.InitSubagentRequest{Id: "music-site", Path: proto.String("agents/a")},
+			&apiv1.InitSubagentResponse{Path: "/music/agents/a", Project: "a", Created: true},
+			200, `{"path":"/music/agents/a","project":"a","created":true}`,
+		},
+		{
 			"PUT /api/v1/projects/{id}/prompts/{name...}", "PUT", project + "/prompts/prompts/a.md", `{"text":"Hi."}`,
 			&apiv1.PutPromptRequest{Id: "music-site", Name: "prompts/a.md", Text: proto.String("Hi.")},
 			&apiv1.PutPromptResponse{Path: "prompts/a.md", Version: 2, Sha256: "a"},
@@ -125,7 +132,8 @@ func TestDSLStatus(t *testing.T) {
 }
 
 // A prompt travels as text/plain for a client that sends and accepts it, empty or with any text of UTF-8, and as JSON
-// for every other; no other route takes text (A-PROMPT-GET-01, A-PROMPT-PUT-01, A-WIRE-CTYPE-01).
+// for every other; no other route takes text (A-PROMPT-GET-01, A-PROMPT-PUT-01, A-WIRE-CTYPE-01,
+// A-CONTRA-02).
 func TestPromptsAsText(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

@@ -976,7 +976,7 @@ export interface FileChange {
   diff: string | null;
   /** created, modified or deleted. */
   kind: string;
-  /** Why there is no diff: binary, too_large, or image_lost if the earlier content has expired. */
+  /** Why there is no diff: binary, too_large, image_lost if the earlier content has expired, or filtered if git stores the file through a filter driver (filter= in its attributes, such as LFS), which kaged never runs. */
   no_diff: string | null;
   /** tool: a file tool of the session changed it, and it is compared with its content before the session's first change. outside: a command of an agent or another program changed it; it is compared with HEAD. */
   origin: string;
@@ -1320,6 +1320,16 @@ export interface GetToolResultResponse {
 export interface GetUnresolvedResponse {
   /** The lists; the whole body on HTTP. */
   unresolved: Unresolved | null;
+}
+
+/** InitSubagentResponse is the folder with its project file. */
+export interface InitSubagentResponse {
+  /** Whether the project file is new. */
+  created: boolean;
+  /** The folder, absolute. */
+  path: string;
+  /** The slug in a new project file, made of the folder's name. */
+  project: string;
 }
 
 /** Invocation is one call of an agent by another in full. */
@@ -3790,6 +3800,12 @@ export interface Routes {
     params: { id: string };
     body: undefined;
     answer: GetProjectStatusResponse;
+  };
+  /** InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. Files that are there stay as they are. It adds the agent to no project file. Fails with not_found for the project, and with validation_failed without a path, or for one that leaves the project or goes through a link. */
+  "POST /api/v1/projects/{id}/subagents/init": {
+    params: { id: string };
+    body: { path?: string | null };
+    answer: InitSubagentResponse;
   };
   /** GetUnresolved lists the missing parts of a pending project. Fails with not_found. */
   "GET /api/v1/projects/{id}/unresolved": {

@@ -789,6 +789,125 @@ func (x *ValidateDslResponse) GetError() *ErrorObject {
 	return nil
 }
 
+// InitSubagentRequest asks for a project file in a folder.
+type InitSubagentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The slug.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The folder, relative to the project's.
+	Path          *string `protobuf:"bytes,2,opt,name=path,proto3,oneof" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InitSubagentRequest) Reset() {
+	*x = InitSubagentRequest{}
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InitSubagentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InitSubagentRequest) ProtoMessage() {}
+
+func (x *InitSubagentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InitSubagentRequest.ProtoReflect.Descriptor instead.
+func (*InitSubagentRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *InitSubagentRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *InitSubagentRequest) GetPath() string {
+	if x != nil && x.Path != nil {
+		return *x.Path
+	}
+	return ""
+}
+
+// InitSubagentResponse is the folder with its project file.
+type InitSubagentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The folder, absolute.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// The slug in a new project file, made of the folder's name.
+	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
+	// Whether the project file is new.
+	Created       bool `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InitSubagentResponse) Reset() {
+	*x = InitSubagentResponse{}
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InitSubagentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InitSubagentResponse) ProtoMessage() {}
+
+func (x *InitSubagentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InitSubagentResponse.ProtoReflect.Descriptor instead.
+func (*InitSubagentResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *InitSubagentResponse) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *InitSubagentResponse) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *InitSubagentResponse) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
+}
+
 // GetSynthesizedDslRequest names a project.
 type GetSynthesizedDslRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -800,7 +919,7 @@ type GetSynthesizedDslRequest struct {
 
 func (x *GetSynthesizedDslRequest) Reset() {
 	*x = GetSynthesizedDslRequest{}
-	mi := &file_kaged_api_v1_dsl_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +931,7 @@ func (x *GetSynthesizedDslRequest) String() string {
 func (*GetSynthesizedDslRequest) ProtoMessage() {}
 
 func (x *GetSynthesizedDslRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_dsl_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +944,7 @@ func (x *GetSynthesizedDslRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSynthesizedDslRequest.ProtoReflect.Descriptor instead.
 func (*GetSynthesizedDslRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{11}
+	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetSynthesizedDslRequest) GetId() string {
@@ -860,7 +979,7 @@ type GetSynthesizedDslResponse struct {
 
 func (x *GetSynthesizedDslResponse) Reset() {
 	*x = GetSynthesizedDslResponse{}
-	mi := &file_kaged_api_v1_dsl_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +991,7 @@ func (x *GetSynthesizedDslResponse) String() string {
 func (*GetSynthesizedDslResponse) ProtoMessage() {}
 
 func (x *GetSynthesizedDslResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_dsl_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_dsl_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1004,7 @@ func (x *GetSynthesizedDslResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSynthesizedDslResponse.ProtoReflect.Descriptor instead.
 func (*GetSynthesizedDslResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetSynthesizedDslResponse) GetYaml() string {
@@ -999,7 +1118,15 @@ const file_kaged_api_v1_dsl_proto_rawDesc = "" +
 	"\vdiagnostics\x18\x02 \x03(\v2\x1b.kaged.api.v1.DslDiagnosticR\vdiagnostics\x12\x1a\n" +
 	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12(\n" +
 	"\x10cross_ref_errors\x18\x04 \x03(\tR\x0ecrossRefErrors\x125\n" +
-	"\x05error\x18\x05 \x01(\v2\x19.kaged.api.v1.ErrorObjectB\x04\xb0\xbb\x18\x01R\x05error\"*\n" +
+	"\x05error\x18\x05 \x01(\v2\x19.kaged.api.v1.ErrorObjectB\x04\xb0\xbb\x18\x01R\x05error\"G\n" +
+	"\x13InitSubagentRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
+	"\x04path\x18\x02 \x01(\tH\x00R\x04path\x88\x01\x01B\a\n" +
+	"\x05_path\"^\n" +
+	"\x14InitSubagentResponse\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
+	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
+	"\acreated\x18\x03 \x01(\bR\acreated\"*\n" +
 	"\x18GetSynthesizedDslRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x95\x03\n" +
 	"\x19GetSynthesizedDslResponse\x12\x17\n" +
@@ -1032,7 +1159,7 @@ func file_kaged_api_v1_dsl_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_dsl_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_dsl_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_kaged_api_v1_dsl_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_kaged_api_v1_dsl_proto_goTypes = []any{
 	(DslStatus)(0),                    // 0: kaged.api.v1.DslStatus
 	(*UpdateProjectRequest)(nil),      // 1: kaged.api.v1.UpdateProjectRequest
@@ -1046,27 +1173,29 @@ var file_kaged_api_v1_dsl_proto_goTypes = []any{
 	(*PutDslResponse)(nil),            // 9: kaged.api.v1.PutDslResponse
 	(*ValidateDslRequest)(nil),        // 10: kaged.api.v1.ValidateDslRequest
 	(*ValidateDslResponse)(nil),       // 11: kaged.api.v1.ValidateDslResponse
-	(*GetSynthesizedDslRequest)(nil),  // 12: kaged.api.v1.GetSynthesizedDslRequest
-	(*GetSynthesizedDslResponse)(nil), // 13: kaged.api.v1.GetSynthesizedDslResponse
-	(*structpb.Value)(nil),            // 14: google.protobuf.Value
-	(*ProjectSummary)(nil),            // 15: kaged.api.v1.ProjectSummary
-	(*Unresolved)(nil),                // 16: kaged.api.v1.Unresolved
-	(ProjectState)(0),                 // 17: kaged.api.v1.ProjectState
-	(*ErrorObject)(nil),               // 18: kaged.api.v1.ErrorObject
+	(*InitSubagentRequest)(nil),       // 12: kaged.api.v1.InitSubagentRequest
+	(*InitSubagentResponse)(nil),      // 13: kaged.api.v1.InitSubagentResponse
+	(*GetSynthesizedDslRequest)(nil),  // 14: kaged.api.v1.GetSynthesizedDslRequest
+	(*GetSynthesizedDslResponse)(nil), // 15: kaged.api.v1.GetSynthesizedDslResponse
+	(*structpb.Value)(nil),            // 16: google.protobuf.Value
+	(*ProjectSummary)(nil),            // 17: kaged.api.v1.ProjectSummary
+	(*Unresolved)(nil),                // 18: kaged.api.v1.Unresolved
+	(ProjectState)(0),                 // 19: kaged.api.v1.ProjectState
+	(*ErrorObject)(nil),               // 20: kaged.api.v1.ErrorObject
 }
 var file_kaged_api_v1_dsl_proto_depIdxs = []int32{
-	14, // 0: kaged.api.v1.UpdateProjectRequest.label:type_name -> google.protobuf.Value
-	15, // 1: kaged.api.v1.UpdateProjectResponse.project:type_name -> kaged.api.v1.ProjectSummary
-	16, // 2: kaged.api.v1.GetUnresolvedResponse.unresolved:type_name -> kaged.api.v1.Unresolved
+	16, // 0: kaged.api.v1.UpdateProjectRequest.label:type_name -> google.protobuf.Value
+	17, // 1: kaged.api.v1.UpdateProjectResponse.project:type_name -> kaged.api.v1.ProjectSummary
+	18, // 2: kaged.api.v1.GetUnresolvedResponse.unresolved:type_name -> kaged.api.v1.Unresolved
 	0,  // 3: kaged.api.v1.GetDslResponse.dsl_status:type_name -> kaged.api.v1.DslStatus
 	7,  // 4: kaged.api.v1.PutDslResponse.diagnostics:type_name -> kaged.api.v1.DslDiagnostic
-	17, // 5: kaged.api.v1.PutDslResponse.state:type_name -> kaged.api.v1.ProjectState
-	18, // 6: kaged.api.v1.PutDslResponse.error:type_name -> kaged.api.v1.ErrorObject
+	19, // 5: kaged.api.v1.PutDslResponse.state:type_name -> kaged.api.v1.ProjectState
+	20, // 6: kaged.api.v1.PutDslResponse.error:type_name -> kaged.api.v1.ErrorObject
 	7,  // 7: kaged.api.v1.ValidateDslResponse.diagnostics:type_name -> kaged.api.v1.DslDiagnostic
-	18, // 8: kaged.api.v1.ValidateDslResponse.error:type_name -> kaged.api.v1.ErrorObject
-	14, // 9: kaged.api.v1.GetSynthesizedDslResponse.resolved_tools:type_name -> google.protobuf.Value
+	20, // 8: kaged.api.v1.ValidateDslResponse.error:type_name -> kaged.api.v1.ErrorObject
+	16, // 9: kaged.api.v1.GetSynthesizedDslResponse.resolved_tools:type_name -> google.protobuf.Value
 	7,  // 10: kaged.api.v1.GetSynthesizedDslResponse.diagnostics:type_name -> kaged.api.v1.DslDiagnostic
-	18, // 11: kaged.api.v1.GetSynthesizedDslResponse.error:type_name -> kaged.api.v1.ErrorObject
+	20, // 11: kaged.api.v1.GetSynthesizedDslResponse.error:type_name -> kaged.api.v1.ErrorObject
 	12, // [12:12] is the sub-list for method output_type
 	12, // [12:12] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
@@ -1084,14 +1213,15 @@ func file_kaged_api_v1_dsl_proto_init() {
 	file_kaged_api_v1_dsl_proto_msgTypes[5].OneofWrappers = []any{}
 	file_kaged_api_v1_dsl_proto_msgTypes[7].OneofWrappers = []any{}
 	file_kaged_api_v1_dsl_proto_msgTypes[9].OneofWrappers = []any{}
-	file_kaged_api_v1_dsl_proto_msgTypes[12].OneofWrappers = []any{}
+	file_kaged_api_v1_dsl_proto_msgTypes[11].OneofWrappers = []any{}
+	file_kaged_api_v1_dsl_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_dsl_proto_rawDesc), len(file_kaged_api_v1_dsl_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -27,8 +27,7 @@ var File_kaged_sessionmanager_v1_dsl_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_dsl_service_proto_rawDesc = "" +
 	"\n" +
-	")kaged/sessionmanager/v1/dsl_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x16kaged/api/v1/dsl.proto\x1a\x1akaged/api/v1/options.proto\x1a\x19kaged/api/v1/prompt.proto\x1a\x1dkaged/common/v1/options.proto2\x9b\n" +
-	"\n" +
+	")kaged/sessionmanager/v1/dsl_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x16kaged/api/v1/dsl.proto\x1a\x1akaged/api/v1/options.proto\x1a\x19kaged/api/v1/prompt.proto\x1a\x1dkaged/common/v1/options.proto2\xa4\v\n" +
 	"\n" +
 	"DslService\x12\x83\x01\n" +
 	"\rUpdateProject\x12\".kaged.api.v1.UpdateProjectRequest\x1a#.kaged.api.v1.UpdateProjectResponse\")\x82\xd3\xe4\x93\x02#:\x01*b\aproject\x1a\x15/api/v1/projects/{id}\x12\x91\x01\n" +
@@ -39,7 +38,8 @@ const file_kaged_sessionmanager_v1_dsl_service_proto_rawDesc = "" +
 	"\x05valid\x12\x05false\x92\xbc\x18\n" +
 	"dsl_writes\x82\xd3\xe4\x93\x02\x1e:\x01*\x1a\x19/api/v1/projects/{id}/dsl\x12\x9c\x01\n" +
 	"\vValidateDsl\x12 .kaged.api.v1.ValidateDslRequest\x1a!.kaged.api.v1.ValidateDslResponse\"H\x82\xbc\x18\x13\b\xa6\x03\x12\x0e\n" +
-	"\x05valid\x12\x05false\x92\xbc\x18\vvalidations\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/dsl/validate\x90\x02\x01\x12\xa5\x01\n" +
+	"\x05valid\x12\x05false\x92\xbc\x18\vvalidations\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/api/v1/dsl/validate\x90\x02\x01\x12\x86\x01\n" +
+	"\fInitSubagent\x12!.kaged.api.v1.InitSubagentRequest\x1a\".kaged.api.v1.InitSubagentResponse\"/\x82\xd3\xe4\x93\x02):\x01*\"$/api/v1/projects/{id}/subagents/init\x12\xa5\x01\n" +
 	"\x11GetSynthesizedDsl\x12&.kaged.api.v1.GetSynthesizedDslRequest\x1a'.kaged.api.v1.GetSynthesizedDslResponse\"?\x82\xbc\x18\v\b\xa6\x03\x12\x06\n" +
 	"\x04yaml\x82\xd3\xe4\x93\x02'\x12%/api/v1/projects/{id}/dsl/synthesized\x90\x02\x01\x12|\n" +
 	"\vListPrompts\x12 .kaged.api.v1.ListPromptsRequest\x1a!.kaged.api.v1.ListPromptsResponse\"(\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/projects/{id}/prompts\x90\x02\x01\x12\x8a\x01\n" +
@@ -53,19 +53,21 @@ var file_kaged_sessionmanager_v1_dsl_service_proto_goTypes = []any{
 	(*v1.GetDslRequest)(nil),             // 2: kaged.api.v1.GetDslRequest
 	(*v1.PutDslRequest)(nil),             // 3: kaged.api.v1.PutDslRequest
 	(*v1.ValidateDslRequest)(nil),        // 4: kaged.api.v1.ValidateDslRequest
-	(*v1.GetSynthesizedDslRequest)(nil),  // 5: kaged.api.v1.GetSynthesizedDslRequest
-	(*v1.ListPromptsRequest)(nil),        // 6: kaged.api.v1.ListPromptsRequest
-	(*v1.GetPromptRequest)(nil),          // 7: kaged.api.v1.GetPromptRequest
-	(*v1.PutPromptRequest)(nil),          // 8: kaged.api.v1.PutPromptRequest
-	(*v1.UpdateProjectResponse)(nil),     // 9: kaged.api.v1.UpdateProjectResponse
-	(*v1.GetUnresolvedResponse)(nil),     // 10: kaged.api.v1.GetUnresolvedResponse
-	(*v1.GetDslResponse)(nil),            // 11: kaged.api.v1.GetDslResponse
-	(*v1.PutDslResponse)(nil),            // 12: kaged.api.v1.PutDslResponse
-	(*v1.ValidateDslResponse)(nil),       // 13: kaged.api.v1.ValidateDslResponse
-	(*v1.GetSynthesizedDslResponse)(nil), // 14: kaged.api.v1.GetSynthesizedDslResponse
-	(*v1.ListPromptsResponse)(nil),       // 15: kaged.api.v1.ListPromptsResponse
-	(*v1.GetPromptResponse)(nil),         // 16: kaged.api.v1.GetPromptResponse
-	(*v1.PutPromptResponse)(nil),         // 17: kaged.api.v1.PutPromptResponse
+	(*v1.InitSubagentRequest)(nil),       // 5: kaged.api.v1.InitSubagentRequest
+	(*v1.GetSynthesizedDslRequest)(nil),  // 6: kaged.api.v1.GetSynthesizedDslRequest
+	(*v1.ListPromptsRequest)(nil),        // 7: kaged.api.v1.ListPromptsRequest
+	(*v1.GetPromptRequest)(nil),          // 8: kaged.api.v1.GetPromptRequest
+	(*v1.PutPromptRequest)(nil),          // 9: kaged.api.v1.PutPromptRequest
+	(*v1.UpdateProjectResponse)(nil),     // 10: kaged.api.v1.UpdateProjectResponse
+	(*v1.GetUnresolvedResponse)(nil),     // 11: kaged.api.v1.GetUnresolvedResponse
+	(*v1.GetDslResponse)(nil),            // 12: kaged.api.v1.GetDslResponse
+	(*v1.PutDslResponse)(nil),            // 13: kaged.api.v1.PutDslResponse
+	(*v1.ValidateDslResponse)(nil),       // 14: kaged.api.v1.ValidateDslResponse
+	(*v1.InitSubagentResponse)(nil),      // 15: kaged.api.v1.InitSubagentResponse
+	(*v1.GetSynthesizedDslResponse)(nil), // 16: kaged.api.v1.GetSynthesizedDslResponse
+	(*v1.ListPromptsResponse)(nil),       // 17: kaged.api.v1.ListPromptsResponse
+	(*v1.GetPromptResponse)(nil),         // 18: kaged.api.v1.GetPromptResponse
+	(*v1.PutPromptResponse)(nil),         // 19: kaged.api.v1.PutPromptResponse
 }
 var file_kaged_sessionmanager_v1_dsl_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.DslService.UpdateProject:input_type -> kaged.api.v1.UpdateProjectRequest
@@ -73,21 +75,23 @@ var file_kaged_sessionmanager_v1_dsl_service_proto_depIdxs = []int32{
 	2,  // 2: kaged.sessionmanager.v1.DslService.GetDsl:input_type -> kaged.api.v1.GetDslRequest
 	3,  // 3: kaged.sessionmanager.v1.DslService.PutDsl:input_type -> kaged.api.v1.PutDslRequest
 	4,  // 4: kaged.sessionmanager.v1.DslService.ValidateDsl:input_type -> kaged.api.v1.ValidateDslRequest
-	5,  // 5: kaged.sessionmanager.v1.DslService.GetSynthesizedDsl:input_type -> kaged.api.v1.GetSynthesizedDslRequest
-	6,  // 6: kaged.sessionmanager.v1.DslService.ListPrompts:input_type -> kaged.api.v1.ListPromptsRequest
-	7,  // 7: kaged.sessionmanager.v1.DslService.GetPrompt:input_type -> kaged.api.v1.GetPromptRequest
-	8,  // 8: kaged.sessionmanager.v1.DslService.PutPrompt:input_type -> kaged.api.v1.PutPromptRequest
-	9,  // 9: kaged.sessionmanager.v1.DslService.UpdateProject:output_type -> kaged.api.v1.UpdateProjectResponse
-	10, // 10: kaged.sessionmanager.v1.DslService.GetUnresolved:output_type -> kaged.api.v1.GetUnresolvedResponse
-	11, // 11: kaged.sessionmanager.v1.DslService.GetDsl:output_type -> kaged.api.v1.GetDslResponse
-	12, // 12: kaged.sessionmanager.v1.DslService.PutDsl:output_type -> kaged.api.v1.PutDslResponse
-	13, // 13: kaged.sessionmanager.v1.DslService.ValidateDsl:output_type -> kaged.api.v1.ValidateDslResponse
-	14, // 14: kaged.sessionmanager.v1.DslService.GetSynthesizedDsl:output_type -> kaged.api.v1.GetSynthesizedDslResponse
-	15, // 15: kaged.sessionmanager.v1.DslService.ListPrompts:output_type -> kaged.api.v1.ListPromptsResponse
-	16, // 16: kaged.sessionmanager.v1.DslService.GetPrompt:output_type -> kaged.api.v1.GetPromptResponse
-	17, // 17: kaged.sessionmanager.v1.DslService.PutPrompt:output_type -> kaged.api.v1.PutPromptResponse
-	9,  // [9:18] is the sub-list for method output_type
-	0,  // [0:9] is the sub-list for method input_type
+	5,  // 5: kaged.sessionmanager.v1.DslService.InitSubagent:input_type -> kaged.api.v1.InitSubagentRequest
+	6,  // 6: kaged.sessionmanager.v1.DslService.GetSynthesizedDsl:input_type -> kaged.api.v1.GetSynthesizedDslRequest
+	7,  // 7: kaged.sessionmanager.v1.DslService.ListPrompts:input_type -> kaged.api.v1.ListPromptsRequest
+	8,  // 8: kaged.sessionmanager.v1.DslService.GetPrompt:input_type -> kaged.api.v1.GetPromptRequest
+	9,  // 9: kaged.sessionmanager.v1.DslService.PutPrompt:input_type -> kaged.api.v1.PutPromptRequest
+	10, // 10: kaged.sessionmanager.v1.DslService.UpdateProject:output_type -> kaged.api.v1.UpdateProjectResponse
+	11, // 11: kaged.sessionmanager.v1.DslService.GetUnresolved:output_type -> kaged.api.v1.GetUnresolvedResponse
+	12, // 12: kaged.sessionmanager.v1.DslService.GetDsl:output_type -> kaged.api.v1.GetDslResponse
+	13, // 13: kaged.sessionmanager.v1.DslService.PutDsl:output_type -> kaged.api.v1.PutDslResponse
+	14, // 14: kaged.sessionmanager.v1.DslService.ValidateDsl:output_type -> kaged.api.v1.ValidateDslResponse
+	15, // 15: kaged.sessionmanager.v1.DslService.InitSubagent:output_type -> kaged.api.v1.InitSubagentResponse
+	16, // 16: kaged.sessionmanager.v1.DslService.GetSynthesizedDsl:output_type -> kaged.api.v1.GetSynthesizedDslResponse
+	17, // 17: kaged.sessionmanager.v1.DslService.ListPrompts:output_type -> kaged.api.v1.ListPromptsResponse
+	18, // 18: kaged.sessionmanager.v1.DslService.GetPrompt:output_type -> kaged.api.v1.GetPromptResponse
+	19, // 19: kaged.sessionmanager.v1.DslService.PutPrompt:output_type -> kaged.api.v1.PutPromptResponse
+	10, // [10:20] is the sub-list for method output_type
+	0,  // [0:10] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

@@ -25,6 +25,7 @@ const (
 	DslService_GetDsl_FullMethodName            = "/kaged.sessionmanager.v1.DslService/GetDsl"
 	DslService_PutDsl_FullMethodName            = "/kaged.sessionmanager.v1.DslService/PutDsl"
 	DslService_ValidateDsl_FullMethodName       = "/kaged.sessionmanager.v1.DslService/ValidateDsl"
+	DslService_InitSubagent_FullMethodName      = "/kaged.sessionmanager.v1.DslService/InitSubagent"
 	DslService_GetSynthesizedDsl_FullMethodName = "/kaged.sessionmanager.v1.DslService/GetSynthesizedDsl"
 	DslService_ListPrompts_FullMethodName       = "/kaged.sessionmanager.v1.DslService/ListPrompts"
 	DslService_GetPrompt_FullMethodName         = "/kaged.sessionmanager.v1.DslService/GetPrompt"
@@ -54,6 +55,10 @@ type DslServiceClient interface {
 	// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not
 	// read. Fails with validation_failed without a text, and with payload_too_large.
 	ValidateDsl(ctx context.Context, in *v1.ValidateDslRequest, opts ...grpc.CallOption) (*v1.ValidateDslResponse, error)
+	// InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. Files
+	// that are there stay as they are. It adds the agent to no project file. Fails with not_found for the project, and with
+	// validation_failed without a path, or for one that leaves the project or goes through a link.
+	InitSubagent(ctx context.Context, in *v1.InitSubagentRequest, opts ...grpc.CallOption) (*v1.InitSubagentResponse, error)
 	// GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents. Fails with not_found
 	// for a project that is not registered or has no project file.
 	GetSynthesizedDsl(ctx context.Context, in *v1.GetSynthesizedDslRequest, opts ...grpc.CallOption) (*v1.GetSynthesizedDslResponse, error)
@@ -125,6 +130,16 @@ func (c *dslServiceClient) ValidateDsl(ctx context.Context, in *v1.ValidateDslRe
 	return out, nil
 }
 
+func (c *dslServiceClient) InitSubagent(ctx context.Context, in *v1.InitSubagentRequest, opts ...grpc.CallOption) (*v1.InitSubagentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.InitSubagentResponse)
+	err := c.cc.Invoke(ctx, DslService_InitSubagent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *dslServiceClient) GetSynthesizedDsl(ctx context.Context, in *v1.GetSynthesizedDslRequest, opts ...grpc.CallOption) (*v1.GetSynthesizedDslResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.GetSynthesizedDslResponse)
@@ -188,6 +203,10 @@ type DslServiceServer interface {
 	// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not
 	// read. Fails with validation_failed without a text, and with payload_too_large.
 	ValidateDsl(context.Context, *v1.ValidateDslRequest) (*v1.ValidateDslResponse, error)
+	// InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. Files
+	// that are there stay as they are. It adds the agent to no project file. Fails with not_found for the project, and with
+	// validation_failed without a path, or for one that leaves the project or goes through a link.
+	InitSubagent(context.Context, *v1.InitSubagentRequest) (*v1.InitSubagentResponse, error)
 	// GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents. Fails with not_found
 	// for a project that is not registered or has no project file.
 	GetSynthesizedDsl(context.Context, *v1.GetSynthesizedDslRequest) (*v1.GetSynthesizedDslResponse, error)
@@ -223,6 +242,9 @@ func (UnimplementedDslServiceServer) PutDsl(context.Context, *v1.PutDslRequest) 
 }
 func (UnimplementedDslServiceServer) ValidateDsl(context.Context, *v1.ValidateDslRequest) (*v1.ValidateDslResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ValidateDsl not implemented")
+}
+func (UnimplementedDslServiceServer) InitSubagent(context.Context, *v1.InitSubagentRequest) (*v1.InitSubagentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method InitSubagent not implemented")
 }
 func (UnimplementedDslServiceServer) GetSynthesizedDsl(context.Context, *v1.GetSynthesizedDslRequest) (*v1.GetSynthesizedDslResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSynthesizedDsl not implemented")
@@ -347,6 +369,24 @@ func _DslService_ValidateDsl_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DslService_InitSubagent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.InitSubagentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DslServiceServer).InitSubagent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DslService_InitSubagent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DslServiceServer).InitSubagent(ctx, req.(*v1.InitSubagentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DslService_GetSynthesizedDsl_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(v1.GetSynthesizedDslRequest)
 	if err := dec(in); err != nil {
@@ -445,6 +485,10 @@ var DslService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ValidateDsl",
 			Handler:    _DslService_ValidateDsl_Handler,
+		},
+		{
+			MethodName: "InitSubagent",
+			Handler:    _DslService_InitSubagent_Handler,
 		},
 		{
 			MethodName: "GetSynthesizedDsl",

@@ -37,7 +37,7 @@ func TestDSLIsShownAsItIs(t *testing.T) {
 }
 
 // A text that compiles is written unchanged, with comments, and approved even if it widens; a text that does not
-// compile leaves the file unchanged (A-DSL-PUT-01 to A-DSL-PUT-05).
+// compile leaves the file unchanged (A-DSL-PUT-01 to A-DSL-PUT-05, A-DSL-PUT-08).
 func TestPutDSL(t *testing.T) {
 	f := newFixture(t)
 	root := f.musicFolder()
@@ -77,6 +77,16 @@ func TestPutDSL(t *testing.T) {
 	refused(t, err, fault.ValidationFailed)
 	_, err = f.PutDSL(f.ctx, "ada", "music", text(strings.Repeat("#", 2<<20)), "")
 	refused(t, err, fault.PayloadTooLarge)
+}
+
+// A saved project is evaluated: one with an unbound alias waits for it (A-CONTRA-06).
+func TestPutDSLEvaluates(t *testing.T) {
+	f := newFixture(t)
+	f.load(f.musicFolder())
+	unbound := strings.Replace(music, "model: fast", "model: unbound", 1)
+	if w, err := f.PutDSL(f.ctx, "ada", "music", &unbound, ""); err != nil || !w.Valid || w.State != projects.Pending {
+		t.Errorf("got %+v, %v, want a pending project", w, err)
+	}
 }
 
 // A write repairs a project file that was invalid on disk, and creates a missing one.
