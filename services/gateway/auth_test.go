@@ -191,7 +191,7 @@ func TestRequestTimeout(t *testing.T) {
 }
 
 // /api/v1/me returns the operator, the version and the mode, and hands out the one token (A-ME-01..07,
-// A-AUTH-LOOP-03, A-CSRF-02, -04).
+// A-AUTH-LOOP-03, A-CSRF-02, -04, A-AUTH-MODE-01).
 func TestMe(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{noSandbox: true})

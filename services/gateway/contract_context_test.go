@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// contextContract has the routes of a session's context and its compactions.
+// contextContract has the routes of a session's context and its compactions, whose list has has_more (A-CONTRA-12).
 func contextContract() []exchange {
 	return []exchange{
 		{

@@ -10,9 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/testkit/promises"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/gateway/internal/server"
 )
@@ -91,6 +94,40 @@ func TestContractIsCovered(t *testing.T) {
 	slices.Sort(routes)
 	if diff := cmp.Diff(routes, here); diff != "" {
 		t.Errorf("contract -, tests +:\n%s", diff)
+	}
+}
+
+// Every route answers each error that its comment promises with the status and the code of the one list, in the
+// described shape.
+func TestPromisedErrors(t *testing.T) {
+	t.Parallel()
+	promised := map[protoreflect.FullName][]fault.Code{}
+	for _, service := range []string{"kaged.sessionmanager.v1", "kaged.issue.v1"} {
+		for method, codes := range promises.Of(service) {
+			found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(method))
+			if err != nil {
+				t.Fatal(err)
+			}
+			promised[found.(protoreflect.MethodDescriptor).Input().FullName()] = codes
+		}
+	}
+	d := start(t, setup{rateLimitsOff: true})
+	c := d.operator()
+	n := 0
+	for _, e := range contract() {
+		codes, known := promised[e.asked.ProtoReflect().Descriptor().FullName()]
+		if !known {
+			t.Errorf("%s: its RPC is not known", e.route)
+		}
+		for _, code := range codes {
+			d.manager.replies(nil, fault.New(code, "Refused."))
+			got := c.do(e.method, e.path, e.body)
+			got.refused(t, e.route, server.Status(fault.New(code, "")), code.String())
+			n++
+		}
+	}
+	if n < 150 {
+		t.Errorf("%d errors are promised; is the sentence of comments still \"Fails with\"?", n)
 	}
 }
 

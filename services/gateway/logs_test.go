@@ -101,7 +101,7 @@ func TestLogStream(t *testing.T) {
 }
 
 // What is wrong with a request is said before the stream begins, and a gateway that stops hangs up without an event
-// (A-LOGS-06, A-LOGS-07).
+// (A-LOGS-06, A-LOGS-07, A-ERR-CODE-13).
 func TestLogStreamRefusals(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: quick(nil), nats: bustest.Server(t)}).ready()

@@ -19,7 +19,7 @@ import (
 )
 
 // The description is OpenAPI 3.1 that a validator takes, equals the route's answer, and has every route and no
-// other.
+// other (A-OPEN-03).
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

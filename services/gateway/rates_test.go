@@ -10,8 +10,8 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// A-RATE-01 to A-RATE-06: each of the named limits is taken for its own route, all other requests share one. Past a
-// limit the answer is 429 with the time to wait.
+// A-RATE-01 to A-RATE-06, A-ERR-CODE-09, A-TEST-06: each of the named limits is taken for its own route, all other
+// requests share one. Past a limit the answer is 429 with the time to wait.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

@@ -155,7 +155,8 @@ func TestEmptyBodyAndHead(t *testing.T) {
 	}
 }
 
-// A path that no service can carry is unknown: every route answers 404 with the error object, and asks no service.
+// A path that no service can carry is unknown: every route answers 404 with the error object, and asks no service. So
+// are uploads, queries by graph and hooks, which do not exist (A-OPEN-01, A-OPEN-02).
 func TestPathsThatNameNothing(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -165,6 +166,9 @@ func TestPathsThatNameNothing(t *testing.T) {
 		return n
 	}
 	before := asked()
+	for _, path := range []string{"/api/v1/blobs", "/api/v1/graphql", "/api/v1/webhooks"} {
+		c.do("POST", path, `{}`).refused(t, path, 404, "not_found")
+	}
 	for _, pattern := range append(server.ContractRoutes(), "GET /api/v1/sessions/{id}/socket") {
 		method, path, _ := strings.Cut(pattern, " ")
 		if !strings.Contains(path, "{") {

@@ -113,7 +113,7 @@ func (n *node) history(t *testing.T, session string) []string {
 }
 
 // An operator's compaction of an idle session supersedes the messages of its dry run, is listed with them, can be
-// judged and undone, and later runs follow (A-COMP-POST-01..05, A-COMP-LIST, A-COMP-GET, A-COMP-PATCH,
+// judged and undone, and later runs follow (A-COMP-POST-01..05, A-COMP-LIST-01, A-COMP-GET-01, A-COMP-PATCH-01,
 // H-COMPACT-MAN-01, H-COMPACT-REC-01, H-COMPACT-REC-02, H-COMPACT-REC-04, H-COMPACT-REC-06, H-COMPACT-AUD-05).
 func TestAnOperatorCompacts(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestAnOperatorCompacts(t *testing.T) {
 	}
 }
 
-// An impossible compaction, judgement, undo or mark is refused with its reason.
+// An impossible compaction, judgement, undo or mark is refused with its reason (A-COMP-POST-06).
 func TestRefusedCompactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -296,7 +296,8 @@ func TestASessionMovesOnDuringACompaction(t *testing.T) {
 	}
 }
 
-// A context estimate says how full the window is, and the share with the room for the answer (A-EST-01, A-EST-02).
+// A context estimate says how full the window is, and the share with the room for the answer (A-EST-01, A-EST-02,
+// A-CONTRA-17).
 func TestContextEstimate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -184,7 +184,8 @@ func shownSideBySide(t *testing.T, w *world, s string) {
 }
 
 // Two agents that work side by side are shown in the order of each, their steps are stored and acknowledged apart,
-// and the run's sums hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04.
+// and the run's sums hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04,
+// A-CONTRA-10.
 func TestAgentsSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

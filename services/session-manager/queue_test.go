@@ -100,7 +100,7 @@ func TestQueue(t *testing.T) {
 }
 
 // A message that waits is withdrawn by discard, by a cancel of its run and by the end of its session: it stays in the
-// history and no model is ever given it (A-QUEUE-DEL-01 to A-QUEUE-DEL-03).
+// history and no model is ever given it (A-QUEUE-DEL-01 to A-QUEUE-DEL-03, A-MSG-LIST-05).
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 9, 1)

@@ -209,7 +209,7 @@ func TestForeignSessions(t *testing.T) {
 }
 
 // Changing a session tells null from absent and range from form, and leaves the other fields alone. A-SESS-PUT-01
-// to A-SESS-PUT-07, A-CONTRA-04.
+// to A-SESS-PUT-07, A-CONTRA-04, A-TEST-11.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -70,7 +70,8 @@ func TestGetDoctor(t *testing.T) {
 	}
 }
 
-// An operator's aliases and providers are shown, and a configuration that cannot be used is a refusal.
+// An operator's aliases and providers are shown, and a configuration that cannot be used is a refusal (A-ALIAS-LIST-01,
+// A-PROV-LIST-01).
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
