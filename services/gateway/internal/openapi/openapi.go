@@ -74,7 +74,7 @@ func Document(version string, strict bool) ([]byte, error) {
 				},
 				"token": object{
 					"type": "http", "scheme": "bearer",
-					"description": "An API token of `kaged token new`.",
+					"description": "An API token of `kaged token create`.",
 				},
 				"sidecar": object{
 					"type": "apiKey", "in": "header", "name": "X-Kaged-User-Id",

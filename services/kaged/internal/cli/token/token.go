@@ -43,17 +43,18 @@ func create(a kit.App, p *kit.Places) *cobra.Command {
 	var expires time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "new NAME",
-		Short: "Make a token and print it once",
+		Use:     "create NAME",
+		Aliases: []string{"new"},
+		Short:   "Make a token and print it once",
 		Long: "Makes an API token and prints it; it is shown this once. Send it as `Authorization: Bearer TOKEN`, or\n" +
 			"give it to kaged elsewhere in KAGED_TOKEN, with --url. Scopes: read reads, run also begins, uses and ends\n" +
 			"sessions and works on issues, admin also answers approvals and changes projects. No token can make, list\n" +
 			"or revoke tokens.",
-		Example: "  kaged token new ci --scope run --expires 720h\n" +
+		Example: "  kaged token create ci --scope run --expires 720h\n" +
 			"  curl -H \"Authorization: Bearer $KAGED_TOKEN\" http://127.0.0.1:7420/api/v1/sessions",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) != 1 {
-				return kit.Misused(cmd, "one name is needed, such as `kaged token new ci --scope run`")
+				return kit.Misused(cmd, "one name is needed, such as `kaged token create ci --scope run`")
 			}
 			return nil
 		},
@@ -121,7 +122,7 @@ func all(ctx context.Context, c *client.Client) ([]view, error) {
 
 func write(w io.Writer, found []view, now time.Time) error {
 	if len(found) == 0 {
-		_, err := fmt.Fprintln(w, "There are no tokens; make one with `kaged token new NAME`.")
+		_, err := fmt.Fprintln(w, "There are no tokens; make one with `kaged token create NAME`.")
 		return err
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

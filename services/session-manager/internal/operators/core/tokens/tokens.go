@@ -138,7 +138,7 @@ func (s *Service) Authenticate(ctx context.Context, text string) (Token, error) 
 	t, err := s.Store.Find(ctx, hashOf(text))
 	if fault.CodeOf(err) == fault.NotFound || err == nil && t.ExpiresAt != 0 && t.ExpiresAt <= now {
 		return Token{}, fault.New(fault.Unauthenticated,
-			"The API token is not valid; make another with `kaged token new`.").
+			"The API token is not valid; make another with `kaged token create`.").
 			With("reason", "invalid_token")
 	}
 	if err != nil {
