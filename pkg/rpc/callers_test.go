@@ -49,6 +49,7 @@ var table = map[string]string{
 	"ToolRunnerService/RunTool":           "harness",
 	"ToolRunnerService/CancelTool":        "harness",
 	"ToolRunnerService/HoldRun":           "harness",
+	"ToolRunnerService/KeepRun":           "harness",
 	"ToolRunnerService/HoldWorkspace":     "harness",
 	"ToolRunnerService/HoldCage":          "harness",
 	"ToolRunnerService/ReleaseCage":       "harness",
