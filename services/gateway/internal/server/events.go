@@ -82,8 +82,10 @@ type events struct {
 	watch   Watch
 	stored  func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
 	missing time.Duration
-	ended   bool // a frame said that the session has ended
-	out     bytes.Buffer
+	// doubt is until when the store is asked for dropped live frames, which may be stored later than they were dropped.
+	doubt time.Time
+	ended bool // a frame said that the session has ended
+	out   bytes.Buffer
 }
 
 // eventsBuffer is how many bytes of events are gathered before they are written.
@@ -96,8 +98,11 @@ func (e *events) drain(ctx context.Context) (sent bool, err error) {
 	if lost {
 		return false, channel.ErrGap
 	}
+	if missed {
+		e.doubt = time.Now().Add(e.missing)
+	}
 	for _, p := range e.at {
-		if missed {
+		if e.doubtful() {
 			p.suspect()
 		}
 		if err = e.advance(ctx, p, batches[p.name]); err != nil {
@@ -105,9 +110,7 @@ func (e *events) drain(ctx context.Context) (sent bool, err error) {
 		}
 	}
 	if err != nil {
-		for _, p := range e.at {
-			p.suspect() // The rest of the batches is forgotten.
-		}
+		e.doubt = time.Now().Add(e.missing) // The rest of the batches is forgotten.
 	}
 	sent = e.out.Len() > 0
 	return sent, errors.Join(err, e.flush())
@@ -132,8 +135,14 @@ func (e *events) advance(ctx context.Context, p *place, batches []channel.Batch)
 	return nil
 }
 
-// filling reports whether published frames are not stored yet.
+// doubtful reports whether dropped live frames may not be stored yet.
+func (e *events) doubtful() bool { return time.Now().Before(e.doubt) }
+
+// filling reports whether published frames are not stored yet, or may not be.
 func (e *events) filling() bool {
+	if e.doubtful() {
+		return true
+	}
 	for _, p := range e.at {
 		if p.splice.Filling() {
 			return true
