@@ -249,8 +249,7 @@ func TestDrain(t *testing.T) {
 	close(release)
 	fin := <-done
 	<-drained
-	if fin.GetOutcome() != harnessv1.Outcome_OUTCOME_FAILED || fault.FromProto(fin.GetError()).Code != fault.Interrupted ||
-		fin.GetSteps() != 1 {
+	if fin.GetOutcome() != harnessv1.Outcome_OUTCOME_HANDED_OVER || fin.GetSteps() != 1 {
 		t.Errorf("%v", fin)
 	}
 	if !strings.Contains(w.story(), "ToolResult StepDone Finished") {
