@@ -17,7 +17,7 @@ const end = await new Promise((done) => {
     }
     if (typed === 1 && shown.includes("first-2")) {
       typed = 2;
-      socket.socket.close(); // as a lost network does
+      socket.line.socket.close(); // as a lost network does
       setTimeout(function again() {
         if (!terminal.write("echo second-$((1+2)); exit 7\n")) setTimeout(again, 20);
       }, 20);

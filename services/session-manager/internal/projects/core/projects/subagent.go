@@ -34,6 +34,10 @@ const (
 // InitSubagent makes a project file and a prompt in a folder of a project. Files that are there stay. It fails with
 // not_found, and with validation_failed for a folder that is none of the project's own.
 func (s *Service) InitSubagent(ctx context.Context, owner, id, folder string) (Begun, error) {
+	p, err := s.Find(ctx, owner, id)
+	if err != nil {
+		return Begun{}, err
+	}
 	at := path.Clean(folder)
 	if folder == "" || at == "." || !filepath.IsLocal(at) || strings.Contains(at, "\\") || strings.ContainsRune(at, 0) {
 		return Begun{}, check.Field("path", "path must be a folder below the project's, such as agents/reviewer.")
@@ -41,10 +45,6 @@ func (s *Service) InitSubagent(ctx context.Context, owner, id, folder string) (B
 	slug := slugOf(path.Base(at))
 	if slug == "" {
 		return Begun{}, check.Field("path", "path must end in a name with a letter or a digit.")
-	}
-	p, err := s.Find(ctx, owner, id)
-	if err != nil {
-		return Begun{}, err
 	}
 	made, file := Begun{Path: path.Join(p.Path, at), Slug: slug}, path.Join(at, dsl.ProjectFile)
 	read, err := s.readFiles(ctx, p.Workspace, p.Path, []string{file}, nil)
