@@ -78,7 +78,7 @@ func NewRule(pattern *Pattern, replacement string) (*Rule, error) {
 	return r, nil
 }
 
-// dollars are the languages whose own variables begin with a dollar.
+// dollars are the languages in which names of variables begin with a dollar.
 var dollars = map[string]bool{"bash": true, "php": true}
 
 func (p *Pattern) undefined(name string) error {

@@ -55,7 +55,7 @@ func (c *Caller) Owner(call string) Owner { return ownerOf(c, call) }
 
 //convert:one ownerOf(call string) *Caller Owner >CallID=call >Kind=-
 
-// OwnerKind is the kind of owner whose end ends a command or a cage.
+// OwnerKind says with which owner a command or a cage ends.
 type OwnerKind int
 
 // The kinds. The zero value is the session, or the project if no session is named.
@@ -66,7 +66,7 @@ const (
 	OwnedByProject
 )
 
-// Owner is the session, run, call and project of a command or a cage. Kind selects the one with whose end it ends.
+// Owner is the session, run, call and project of a command or a cage. It ends with the one that Kind names.
 type Owner struct {
 	Kind                                       OwnerKind
 	SessionID, RunID, CallID, ProjectID, Agent string
