@@ -73,25 +73,25 @@ var errChunks = errors.New("the chunks of a request are malformed")
 // maxLine limits a line with a chunk's size, and a trailer.
 const maxLine = 8 << 10
 
-// line relays the next line and returns it without its end.
-func (c *clientStream) line(to *net.TCPConn) (string, error) {
+// line reads the next line, which stays buffered, and returns it without its end, and its size with it.
+func (c *clientStream) line() (line string, size int64, err error) {
 	end := bytes.IndexByte(c.buffered, '\n')
 	for ; end < 0; end = bytes.IndexByte(c.buffered, '\n') {
 		if len(c.buffered) > maxLine {
-			return "", errChunks
+			return "", 0, errChunks
 		}
 		if err := c.more(); err != nil {
-			return "", err
+			return "", 0, err
 		}
 	}
-	line := strings.TrimSuffix(string(c.buffered[:end]), "\r")
-	return line, c.pass(to, int64(end)+1)
+	return strings.TrimSuffix(string(c.buffered[:end]), "\r"), int64(end) + 1, nil
 }
 
-// chunks relays a chunked body with its trailers.
+// chunks relays a chunked body with its trailers. A line is checked before it is relayed: the server must not see a
+// body that it may read in another way.
 func (c *clientStream) chunks(to *net.TCPConn) error {
 	for {
-		line, err := c.line(to)
+		line, length, err := c.line()
 		if err != nil {
 			return err
 		}
@@ -100,22 +100,28 @@ func (c *clientStream) chunks(to *net.TCPConn) error {
 		if err != nil || strings.Contains(line, "\r") {
 			return errChunks
 		}
+		if err := c.pass(to, length+int64(size)); err != nil {
+			return err
+		}
 		if size == 0 {
 			break
 		}
-		if err := c.pass(to, int64(size)); err != nil {
-			return err
-		}
-		if line, err = c.line(to); err != nil {
+		if line, length, err = c.line(); err != nil {
 			return err
 		}
 		if line != "" {
 			return errChunks
 		}
+		if err := c.pass(to, length); err != nil {
+			return err
+		}
 	}
 	for total := 0; total <= maxHello; {
-		line, err := c.line(to)
-		if err != nil || line == "" {
+		line, length, err := c.line()
+		if err != nil {
+			return err
+		}
+		if err := c.pass(to, length); err != nil || line == "" {
 			return err
 		}
 		total += len(line)

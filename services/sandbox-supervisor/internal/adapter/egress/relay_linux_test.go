@@ -111,16 +111,17 @@ func TestHosts(t *testing.T) {
 
 // listening is a server behind a gate, with the received requests.
 type listening struct {
-	gate  *guarded
-	mu    sync.Mutex // guards heard
-	heard []string
+	gate   *guarded
+	server *httptest.Server
+	mu     sync.Mutex // guards heard
+	heard  []string
 }
 
 // listenTo starts a server for example.com behind a gate that allows it.
 func listenTo(t *testing.T) *listening {
 	t.Helper()
 	l := &listening{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	l.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Upgrade") != "" {
 			conn, buf, err := http.NewResponseController(w).Hijack()
 			if err != nil {
@@ -138,9 +139,9 @@ func listenTo(t *testing.T) *listening {
 		l.heard = append(l.heard, fmt.Sprintf("%s%s %d %v", req.Host, req.URL, len(body), err))
 		_, _ = fmt.Fprint(w, "ok")
 	}))
-	t.Cleanup(server.Close)
+	t.Cleanup(l.server.Close)
 	w := newWorld()
-	w.at("example.com", "93.184.216.34:80", server.Listener.Addr())
+	w.at("example.com", "93.184.216.34:80", l.server.Listener.Addr())
 	l.gate = guard(t, netnstest.User, w, []string{"example.com:80"}, nil)
 	return l
 }
@@ -255,6 +256,12 @@ func TestBrokenRequests(t *testing.T) {
 		t.Errorf("a chunk without an end: %v, want a reset", err)
 	}
 	l.gate.expect(t, "example.com:80", false, "the chunks of a request are malformed")
+	l.server.Close() // waits for the handlers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.heard[len(l.heard)-1]; !strings.HasPrefix(last, "example.com/ 5 ") || !strings.Contains(last, "reset") {
+		t.Errorf("the server heard %q, want the five bytes before the malformed line and a reset", last)
+	}
 }
 
 // In every version of TLS and kind of handshake the data after the hello passes, except a second hello to another
