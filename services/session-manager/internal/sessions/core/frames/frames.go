@@ -1,16 +1,16 @@
-// Package frames is the one sequencer of a session's frames.
+// Package frames numbers and publishes the frames of a session.
 //
-// A frame goes out on a channel and carries the channel's next number. The process that holds a session's lease has
-// one [Writer] for it: the writer numbers frames, joins those that wait into batches of their channel, and appends
-// each batch to the [Stream] in order, behind the message it knows to be the last. Another process that took the
-// lease over has put a marker there, so a writer that was overtaken is refused by the stream itself and reports
-// that it is lost.
+// A frame belongs to a channel and carries the channel's next number. The process that holds a session's lease has
+// one [Writer] for it. The writer numbers frames, joins waiting frames of a channel into batches, and appends each
+// batch to the [Stream] in order, on condition that the channel's last message is the one that the writer knows. A
+// process that takes the lease over appends a marker to each channel, so the stream itself refuses the earlier
+// writer, which then reports that it is lost.
 //
-// While the stream is away no frame is dropped or reordered: the writer tries again until it is told to stop, its
-// buffer fills up, and [Writer.Emit] blocks, so the producer of frames is read no further. A message that is too
-// large for the stream holds up no other: it is divided, and a frame that is too large alone is shortened. Frames
-// that tell of a change of state are [Durable]: they are listed in the store in the transaction of the change and
-// struck out once they are published, so that the next holder publishes them after a crash.
+// An unreachable stream neither drops nor reorders frames: the writer retries until it is closed, its buffer fills
+// up, and [Writer.Emit] blocks, so the producer of frames blocks too. A message that is too large for the stream
+// delays no other: it is divided, and a single frame that is too large is shortened. Frames about a change of state
+// are [Durable]: the transaction of the change stores them in the outbox, and they are deleted there once they are
+// published, so that after a crash the next holder publishes them.
 package frames
 
 import (
@@ -20,82 +20,81 @@ import (
 	"kaged.dev/pkg/frametype"
 )
 
-// Channel is one of a session's channels that are numbered and replayed.
+// Channel is a numbered and replayed channel of a session.
 type Channel = frametype.Channel
 
 // The channels.
 const (
 	// Output is the output of the model and its tools.
 	Output = frametype.Output
-	// Events are the events of the session.
+	// Events are the changes of state of the session.
 	Events = frametype.Events
-	// Channels is how many there are.
+	// Channels is the number of channels.
 	Channels = frametype.Channels
 )
 
-// ParseChannel returns the channel of a name.
+// ParseChannel returns the channel with a name.
 func ParseChannel(name string) (Channel, bool) { return frametype.ParseChannel(name) }
 
-// Frame is a frame without its number. Payload is its payload as JSON.
+// Frame is a frame without its number. Payload is JSON.
 type Frame struct {
 	Channel Channel
 	Type    string
 	Payload []byte
 }
 
-// Durable is a frame that is listed in the store until it is published.
+// Durable is a frame that the store's outbox holds until it is published.
 type Durable struct {
 	Frame
-	// N orders the durable frames of a session and names them in the store.
+	// N orders the durable frames of a session and identifies them in the outbox.
 	N int64
-	// ID is the frame's name in the stream, the same from every publisher.
+	// ID identifies the frame in the stream; it is the same from every publisher.
 	ID string
 }
 
 // Tail is the last message of a channel in the stream.
 type Tail struct {
-	// Place is where it is, 0 if the stream holds no message of the channel.
+	// Place is its sequence number in the stream, 0 if the stream holds no message of the channel.
 	Place uint64
-	// Last is the number of the last frame published up to and with it.
+	// Last is the number of the channel's last published frame.
 	Last int64
 	// Epoch is the epoch of the holder that published it.
 	Epoch int64
 }
 
-// Message is a batch of frames of one channel, or a marker, which has no frames and says where the next one goes
-// on.
+// Message is a batch of frames of one channel, or a marker. A marker has no frames; its First is the next frame's
+// number.
 type Message struct {
 	Session string
 	Channel Channel
 	Epoch   int64
-	// First is the number of the first frame, Count how many there are.
+	// First is the number of the first frame, Count the number of frames.
 	First int64
 	Count int
-	// ID names a message that must be in the stream only once; "" for others.
+	// ID makes the stream drop a second message with the same ID; "" allows duplicates.
 	ID string
 	// Data holds the frames, separated by newlines.
 	Data []byte
-	// After is the place of the message that must be the channel's last, 0 for an empty channel.
+	// After is the place that the channel's last message must have, 0 for an empty channel.
 	After uint64
 }
 
 // Ack is the stream's answer to a message.
 type Ack struct {
-	// Place is where the message is.
+	// Place is the message's place in the stream.
 	Place uint64
-	// Duplicate says that a message of this ID existed before and the append had no effect.
+	// Duplicate says that the stream already held a message with this ID and stored nothing.
 	Duplicate bool
 }
 
-// Stream keeps frames in order and hands them to gateways.
+// Stream stores frames in order and delivers them to gateways.
 type Stream interface {
-	// Created returns when the stream was made: it lacks earlier messages.
+	// Created returns the stream's creation time. A recreated stream lacks the messages from before that time.
 	Created(ctx context.Context) (time.Time, error)
 	// Tail returns a channel's last message.
 	Tail(ctx context.Context, session string, c Channel) (Tail, error)
-	// Append appends m. It returns ErrConflict if the channel's last message is not m.After, and
-	// fault.PayloadTooLarge if m is larger than the stream takes; any other error leaves open whether m was
-	// appended.
+	// Append appends m. It returns ErrConflict if the place of the channel's last message is not m.After, and
+	// fault.PayloadTooLarge if m is larger than the stream accepts; after any other error m may or may not be stored.
 	Append(ctx context.Context, m Message) (Ack, error)
 }
 
@@ -104,5 +103,5 @@ type conflict struct{}
 
 func (conflict) Error() string { return "another message is the channel's last" }
 
-// ErrConflict says that a channel's last message is another one than the writer knows.
+// ErrConflict says that the channel's last message is not the one that the writer expects.
 var ErrConflict error = conflict{}

@@ -25,18 +25,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stream is a Stream in memory with the faults that the real one can show.
+// stream is a Stream in memory that can fail, conflict and lose acknowledgements like the real one.
 type stream struct {
 	mu      sync.Mutex
 	made    time.Time
 	place   uint64
 	kept    []stored
 	ids     map[string]uint64
-	faults  func() (before, after bool) // whether Append fails before or after it stored
+	faults  func() (before, after bool) // whether Append fails before it stores, and whether it fails after
 	down    bool
 	appends int
 	gate    chan struct{} // Append waits for it if set
-	limit   int           // the most bytes of a message, 0 for any
+	limit   int           // largest message in bytes, 0 for no limit
 }
 
 type stored struct {
@@ -115,7 +115,8 @@ func (s *stream) Append(ctx context.Context, m frames.Message) (frames.Ack, erro
 	return frames.Ack{Place: s.place}, nil
 }
 
-// read returns a channel's frames as "type payload", and fails if a number is missing or comes twice, from first on.
+// read returns a channel's frames as "type payload". It fails the test unless they are numbered without gap or
+// repetition from first on.
 func (s *stream) read(t fataler, c frames.Channel, first int64) []string {
 	t.Helper()
 	s.mu.Lock()
@@ -153,7 +154,7 @@ type fataler interface {
 	Fatalf(string, ...any)
 }
 
-// recorder is a writer with its reports.
+// recorder is a writer that records its calls of Progress and Lost.
 type recorder struct {
 	*frames.Writer
 	mu        sync.Mutex
@@ -201,8 +202,8 @@ func durable(n int64, kind string) frames.Durable {
 	}
 }
 
-// Frames of a channel are numbered from 1 without a gap, those that wait while one message is on its way go out
-// together within the batch limit, and a durable frame goes alone under its name.
+// Frames of a channel are numbered from 1 without a gap. Frames that wait while a message is being published go out
+// together within the batch limit; a durable frame goes alone, with its ID.
 func TestNumbersAndBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -224,7 +225,7 @@ func TestNumbersAndBatches(t *testing.T) {
 		if got := s.read(t, frames.Events, 1); !cmp.Equal(got, []string{`run.ended {"n":7}`, `session.state {"n":8}`}) {
 			t.Errorf("events = %q", got)
 		}
-		// The first frame alone, the other 19 in batches of about 60 bytes each within 512.
+		// The first frame goes alone, the other 19, about 60 bytes each, in batches of at most 512 bytes.
 		if s.appends < 4 || s.appends > 7 {
 			t.Errorf("%d messages", s.appends)
 		}
@@ -240,8 +241,8 @@ func TestNumbersAndBatches(t *testing.T) {
 	})
 }
 
-// While the stream is away no frame is lost: the buffer fills, Emit waits, durable frames are still taken, and
-// everything goes out in order when the stream is back.
+// An unreachable stream loses no frame: the buffer fills, Emit blocks, durable frames are still accepted, and all
+// frames are published in order once the stream answers again.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -284,8 +285,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A wait for room ends with its context and the frame is taken all the same, within twice the buffer; a closed
-// writer takes no frame.
+// A cancelled Emit stops waiting and still accepts its frame, up to twice the buffer; a closed writer accepts no
+// frame.
 func TestCancelledWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -325,7 +326,7 @@ func TestCancelledWait(t *testing.T) {
 	})
 }
 
-// A stream that takes less than a message holds up no frame: a waiting batch goes out in parts.
+// A batch that is larger than the stream accepts is published in parts.
 func TestDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -351,8 +352,8 @@ func TestDivided(t *testing.T) {
 	})
 }
 
-// A frame that the stream refuses keeps its number and its fields, says that it is truncated, and those behind it
-// follow; also one left over by a crash.
+// A frame that the stream refuses as too large is shortened: it keeps its number and fields and is marked as
+// truncated, and later frames follow. The same holds for a frame from the outbox of a crashed holder.
 func TestTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -385,7 +386,7 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// Closing does not wait for a stream that is away longer than it is allowed to.
+// Close returns when its context ends, even if the stream is still unreachable.
 func TestCloseDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -402,8 +403,8 @@ func TestCloseDuringOutage(t *testing.T) {
 	})
 }
 
-// After any failure between writer and stream, before or after a message was stored, the stream ends up with every
-// frame once and in order.
+// Whether an append fails before or after the message was stored, the stream ends up with every frame once and in
+// order.
 func TestFaults(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -438,7 +439,7 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// A frame reads the same however long its number is.
+// AppendFrame writes all fields in a fixed order; control is not a numbered channel.
 func TestAppendFrame(t *testing.T) {
 	got := string(frames.AppendFrame(nil, 1234, frames.Frame{
 		Channel: frames.Events, Type: "run.started", Payload: []byte(`{}`),

@@ -12,12 +12,12 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Progress is the published part of a session, as it may be noted in the store.
+// Progress is the progress of publishing a session's frames, to be stored.
 type Progress struct {
 	Session string
-	// Acked is the last number that the stream holds, by channel; 0 for no news.
+	// Acked is the last number that the stream holds, by channel; 0 leaves the stored number unchanged.
 	Acked [Channels]int64
-	// Published are the durable frames to strike out.
+	// Published are the N of the durable frames to delete from the outbox.
 	Published []int64
 }
 
@@ -29,28 +29,28 @@ func (p *Progress) merge(q Progress) {
 	p.Published = append(p.Published, q.Published...)
 }
 
-// Saver notes progress in the store. Numbers never go back, and a frame that is not listed any more is no error, so
-// that doing it twice is harmless.
+// Saver stores progress. Stored numbers never decrease, and deleting a missing frame succeeds, so that saving twice
+// is harmless.
 type Saver interface {
 	SaveProgress(ctx context.Context, list []Progress) error
 }
 
-// Ledger notes the progress of all sessions in the store, many at once: as soon as durable frames were published,
-// and once in an interval for other frames. It is safe for concurrent use. [Ledger.Run] is its one goroutine.
+// Ledger stores the progress of all sessions in shared transactions: at once after durable frames were published,
+// and once per interval for other frames. It is safe for concurrent use. [Ledger.Run] is its one goroutine.
 type Ledger struct {
 	store    Saver
 	interval time.Duration
 	log      *slog.Logger
-	wake     chan struct{} // has room for one
+	wake     chan struct{} // capacity 1
 
 	mu     sync.Mutex // guards the fields below
 	news   map[string]*Progress
 	urgent bool
 
-	saving chan struct{} // holds a token while a save is under way, so that saves do not overtake one another
+	saving chan struct{} // holds a token during a save, so that saves do not overtake one another
 }
 
-// NewLedger returns a Ledger that saves at least once in an interval while there is news.
+// NewLedger returns a Ledger. Unsaved progress waits at most interval.
 func NewLedger(store Saver, interval time.Duration, log *slog.Logger) *Ledger {
 	return &Ledger{
 		store: store, interval: interval, log: log, wake: make(chan struct{}, 1), news: map[string]*Progress{},
@@ -58,7 +58,7 @@ func NewLedger(store Saver, interval time.Duration, log *slog.Logger) *Ledger {
 	}
 }
 
-// Note takes progress in. It never blocks.
+// Note adds progress to be saved. It never blocks.
 func (l *Ledger) Note(p Progress) {
 	l.mu.Lock()
 	first := len(l.news) == 0
@@ -79,7 +79,7 @@ func (l *Ledger) Note(p Progress) {
 	}
 }
 
-// Run saves until ctx ends; the rest is saved by [Ledger.Flush].
+// Run saves until ctx ends; [Ledger.Flush] saves the rest.
 func (l *Ledger) Run(ctx context.Context) {
 	timer := time.NewTimer(l.interval)
 	defer timer.Stop()
@@ -107,8 +107,8 @@ func (l *Ledger) due() bool {
 	return l.urgent
 }
 
-// Flush saves everything noted so far. Unsaved entries stay noted. It fails with the error of ctx while another save
-// hangs, as in a database that is frozen.
+// Flush saves all noted progress; after an error it stays noted. If another save hangs, as on a frozen database,
+// Flush returns the error of ctx once that ends.
 func (l *Ledger) Flush(ctx context.Context) error {
 	select {
 	case l.saving <- struct{}{}:
@@ -127,7 +127,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 	for _, p := range news {
 		list = append(list, *p)
 	}
-	// One order for all: saves of several processes lock the same rows in the same order.
+	// Saves of several processes lock the same rows in the same order, which avoids deadlocks.
 	slices.SortFunc(list, func(a, b Progress) int { return cmp.Compare(a.Session, b.Session) })
 	err := l.store.SaveProgress(ctx, list)
 	if err != nil {

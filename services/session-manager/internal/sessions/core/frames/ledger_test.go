@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// saver remembers its calls.
+// saver records its calls.
 type saver struct {
 	mu    sync.Mutex
 	saves [][]frames.Progress
@@ -42,8 +42,8 @@ func (s *saver) set(err error, saves [][]frames.Progress) {
 	s.err, s.saves = err, saves
 }
 
-// The ledger saves published durable frames at once and numbers within its interval, sums up per session, and keeps
-// unsaved entries.
+// The ledger saves published durable frames at once and numbers once per interval. It merges progress per session
+// and keeps it if a save fails.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &saver{}
@@ -89,7 +89,7 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-// Numbers are saved once in an interval however steadily new ones come.
+// Steady progress does not postpone a save: numbers are saved once per interval.
 func TestLedgerUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &saver{}
@@ -109,7 +109,7 @@ func TestLedgerUnderLoad(t *testing.T) {
 	})
 }
 
-// hangs is a store that keeps each save until its context ends.
+// hangs is a store that blocks each save until its context ends.
 type hangs struct{}
 
 func (hangs) SaveProgress(ctx context.Context, _ []frames.Progress) error {
@@ -117,7 +117,7 @@ func (hangs) SaveProgress(ctx context.Context, _ []frames.Progress) error {
 	return ctx.Err()
 }
 
-// While a save hangs, another one ends with its own context, so that a process can stop.
+// While a save hangs, a second one ends with its own context, so that a process can stop.
 func TestLedgerOfAStoreThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := frames.NewLedger(hangs{}, time.Second, slog.New(slog.DiscardHandler))

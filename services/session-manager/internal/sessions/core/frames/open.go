@@ -7,28 +7,28 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// Start says where a session's frames go on.
+// Start says where the numbers of a session's channels continue.
 type Start struct {
-	// Stored are the numbers noted in the store, by channel: at least up to here frames were published.
+	// Stored are the numbers in the store, by channel. At least the frames up to them were published.
 	Stored [Channels]int64
-	// Outbox are the durable frames that the store still lists, in order.
+	// Outbox are the durable frames in the store's outbox, in order.
 	Outbox []Durable
-	// TakeOver says that another process may have published since this one last did: the channels are marked, so
-	// that the other is refused from now on.
+	// TakeOver says that another process may have published since this one last did. The writer then appends a marker
+	// to each channel, so that the stream refuses the other process.
 	TakeOver bool
-	// WorkSince is since when, in milliseconds, the session has work that its last holder left unfinished, or 0.
-	// Since then more may have been published than Stored says.
+	// WorkSince is the start of the work that the last holder left unfinished, in Unix milliseconds, or 0. Frames
+	// published after it may be missing in Stored.
 	WorkSince int64
 }
 
-// lostStream is the jump of a channel's numbers when the stream was lost together with the holder: forgotten
-// numbers may have gone out, and a client that has seen them must find a gap rather than other frames under the
-// same numbers.
+// lostStream is added to a channel's numbers if the stream was lost together with the holder. Frames with unknown
+// numbers may have been delivered; a client that has seen them must notice a gap rather than receive other frames
+// under the same numbers.
 const lostStream = 1 << 20
 
-// New returns the writer of a session and begins to find the end of each channel: it marks the channels if
-// s.TakeOver says so and publishes the frames of s.Outbox that the stream lacks. Frames can be emitted at once;
-// they follow. A stream that is away delays all this like everything else.
+// New returns the writer of a session and starts to look up the end of each channel in the background. If
+// s.TakeOver is set it appends a marker to each channel. It then publishes the frames of s.Outbox that the stream
+// lacks. Frames can be emitted at once; they follow. An unreachable stream delays all of this.
 func New(cfg Config, s Start) *Writer {
 	w := &Writer{cfg: cfg, room: make(chan struct{}), opened: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -44,7 +44,7 @@ func New(cfg Config, s Start) *Writer {
 	return w
 }
 
-// Opened waits until it is known where the channels stand: from then on [Writer.Acked] is true. It returns ctx's
+// Opened waits until the ends of the channels are known; from then on [Writer.Acked] is valid. It returns ctx's
 // error if that ends first, and the writer's if it is lost or closed.
 func (w *Writer) Opened(ctx context.Context) error {
 	select {
@@ -62,7 +62,7 @@ func (w *Writer) Opened(ctx context.Context) error {
 	return w.err
 }
 
-// ready lets the frames go that came in the meantime.
+// ready numbers and publishes the frames that were emitted while the channels were being looked up.
 func (w *Writer) ready() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *Writer) open(s Start) error {
 	return w.republish(s.Outbox)
 }
 
-// locate sets where a channel goes on and marks it.
+// locate sets a channel's next number and appends the marker if s.TakeOver is set.
 func (w *Writer) locate(c Channel, s Start) error {
 	for {
 		tail, err := w.tail(c)
@@ -118,14 +118,14 @@ func (w *Writer) locate(c Channel, s Start) error {
 			w.mu.Unlock()
 			return nil
 		}
-		// The stale holder may have published in between, and an earlier try of the marker may have been stored: look again.
+		// The stale holder may have published in between, or an earlier try may have stored the marker: look again.
 		if !errors.Is(err, ErrConflict) && !retry.Wait(w.ctx, pauses.First) {
 			return errClosed
 		}
 	}
 }
 
-// streamIsYounger reports whether the stream was made after a moment, trying until the writer is closed.
+// streamIsYounger reports whether the stream was created after moment, retrying until the writer is closed.
 func (w *Writer) streamIsYounger(moment int64) (bool, error) {
 	for range pauses.Each(w.ctx) {
 		created, err := w.cfg.Stream.Created(w.ctx)
@@ -136,8 +136,8 @@ func (w *Writer) streamIsYounger(moment int64) (bool, error) {
 	return false, errClosed
 }
 
-// republish publishes the durable frames one by one: the stream says of each whether it was there before, and then its
-// number stays free for the next.
+// republish publishes the durable frames one by one. If the stream already holds a frame, the number meant for it
+// goes to the next frame.
 func (w *Writer) republish(outbox []Durable) error {
 	for _, d := range outbox {
 		w.mu.Lock()
@@ -151,7 +151,7 @@ func (w *Writer) republish(outbox []Durable) error {
 		if err != nil {
 			return err
 		}
-		// A duplicate of a message behind the marker is an earlier try of this one.
+		// A duplicate behind the marker was stored by an earlier try of this loop and keeps its number.
 		if ack.Duplicate && ack.Place <= after {
 			w.mu.Lock()
 			ch.next = b.first

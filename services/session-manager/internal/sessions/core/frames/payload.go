@@ -7,37 +7,38 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Payload is the content of a frame. Each type here is the payload of the one type of frame that Kind names; their
-// fields are those of kaged.api.v1.
+// Payload is the content of a frame. Each type here belongs to the one frame type that Kind returns. The fields are
+// those of the frame's message in kaged.api.v1.
 type Payload interface {
-	// Kind returns the type of the frame, which says where it goes.
+	// Kind returns the type of the frame, which determines its channel.
 	Kind() frametype.Type
 }
 
-// Renderer writes payloads as clients read them.
+// Renderer writes payloads as JSON for clients.
 type Renderer interface {
-	// Append appends p as JSON to dst, at most Limit bytes if its texts have at most MaxText: other long values are
-	// shortened, and the input and the output of a tool say so. The stored message has them whole.
+	// Append appends p as JSON to dst. The JSON has at most Limit bytes, provided that the texts with a limit of
+	// MaxText keep it. Other long values are shortened; the input and the output of a tool are marked as truncated.
+	// The stored message is complete.
 	Append(dst []byte, p Payload) ([]byte, error)
 }
 
-// Limit is the largest payload in bytes, MaxFrame the largest frame, and MaxText the longest text, as it is in
-// JSON, of a frame with text that is split rather than shortened.
+// Limit is the largest payload and MaxFrame the largest frame, in bytes. MaxText is the longest text in a frame
+// type whose text is split rather than shortened, in bytes of JSON.
 const (
 	Limit    = 256 << 10
 	MaxFrame = Limit + 128
 	MaxText  = Limit - 4<<10
 )
 
-// MessageStart says that a model answers.
+// MessageStart says that a model begins to answer.
 type MessageStart struct {
 	MessageID, RunID, Role, Provider, Model string
-	// Rehearsal says that a script plays the model.
+	// Rehearsal says that the model is a scripted one.
 	Rehearsal bool
 	StartedAt int64
 }
 
-// MessageDelta is a piece of a model's output, at most MaxText of it.
+// MessageDelta is a piece of a model's output, at most MaxText long.
 type MessageDelta struct {
 	MessageID, Delta string
 	Thinking         bool
@@ -49,14 +50,14 @@ type MessageToolCall struct {
 	Call      llm.ToolCall
 }
 
-// MessageToolOutput is a piece of a running tool's output, at most MaxText of it.
+// MessageToolOutput is a piece of a running tool's output, at most MaxText long.
 type MessageToolOutput struct{ MessageID, ToolCallID, Stream, Text string }
 
 // MessageToolResult is a tool's result.
 type MessageToolResult struct {
 	MessageID string
 	Result    llm.ToolResult
-	// Input is the parameters as JSON text.
+	// Input is the parameters as JSON.
 	Input      string
 	DurationMS int64
 }
@@ -71,33 +72,33 @@ type MessageEnd struct {
 	ErrorMessage string
 }
 
-// MessageRetract says that the deltas of a message's step are void: the answer broke off and is asked for once more.
+// MessageRetract voids the deltas of a message's step: the model's answer broke off and is requested again.
 type MessageRetract struct {
 	MessageID string
 	Step      int
 	Reason    string
 }
 
-// MessageSteer is the state of an operator's message for a run at work. RunID may be "", AfterStep 0 unless it is
-// delivered.
+// MessageSteer is the state of an operator's message to an active run. RunID may be "". AfterStep is 0 unless the
+// message is delivered.
 type MessageSteer struct {
 	MessageID, RunID, State, Content string
 	AfterStep                        int
 	At                               int64
 }
 
-// SubagentRetract is the same for an agent below the root.
+// SubagentRetract is a [MessageRetract] for an agent below the root.
 type SubagentRetract struct {
 	InvocationID string
 	Step         int
 	Reason       string
 }
 
-// RunStarted says that a message is being worked on.
+// RunStarted says that work on a message has begun.
 type RunStarted struct{ RunID, MessageID string }
 
-// RunEnded holds the outcome and the use of a run. Error is nil if it did not fail, CostUSD where no price is
-// known.
+// RunEnded holds the outcome and usage of a run. Error is nil unless it failed. CostUSD is nil if a price is
+// unknown.
 type RunEnded struct {
 	RunID, Outcome      string
 	Error               *fault.Error
@@ -106,14 +107,14 @@ type RunEnded struct {
 	CostUSD             *float64
 }
 
-// SubagentStart says that an agent calls another. ParentID is "" for the root agent.
+// SubagentStart says that an agent called another. ParentID is "" if the caller is the root agent.
 type SubagentStart struct {
 	InvocationID, ParentID, RunID, ToolCallID, Name, AgentPath, CageStatus string
 	StartedAt                                                              int64
 }
 
-// SubagentOutput is output of an agent below the root, at most MaxText of it. Part is text,
-// thinking, or tool for the output of a tool.
+// SubagentOutput is output of an agent below the root, at most MaxText long. Part is "text", "thinking", or "tool"
+// for a tool's output.
 type SubagentOutput struct{ InvocationID, Stream, Part, Text, ToolCallID string }
 
 // SubagentToolCall says that a tool of an agent below the root is about to run.
@@ -122,15 +123,15 @@ type SubagentToolCall struct {
 	Call         llm.ToolCall
 }
 
-// SubagentToolResult is a result of a tool of an agent below the root.
+// SubagentToolResult is the result of a tool of an agent below the root.
 type SubagentToolResult struct {
 	InvocationID string
 	Result       llm.ToolResult
 	DurationMS   int64
 }
 
-// SubagentEnd is the end of an invocation, with its usage. Error is nil if it did not fail, CostUSD where a price
-// is not known.
+// SubagentEnd is the end of an invocation, with its usage. Error is nil unless it failed. CostUSD is nil if a price
+// is unknown.
 type SubagentEnd struct {
 	InvocationID, Outcome string
 	Exit                  int
@@ -142,56 +143,56 @@ type SubagentEnd struct {
 	EndedAt               int64
 }
 
-// RunCage says in which cage an agent of a run is, or the reason of its end. InvocationID is "" for the root agent,
-// here and below.
+// RunCage is the cage of an agent in a run, or the cage's end. InvocationID is "" for the root agent.
 type RunCage struct {
 	RunID, InvocationID, AgentPath, Status, Tier string
-	// BestEffort are the parts of the policy that are enforced by watching.
+	// BestEffort are the parts of the policy that are enforced by polling.
 	BestEffort []string
-	// Policy is the policy in one line, Ended why the cage has ended before the run.
+	// Policy is the policy in one line. Ended is the reason if the cage ended before the run.
 	Policy, Ended string
-	// Notes are an operator's hints about a new cage, each a sentence.
+	// Notes are hints for the operator about a new cage, each a sentence.
 	Notes []string
-	// Found are the findings in its writable folders, known at its end.
+	// Found are the findings in the cage's writable folders, known at its end.
 	Found []contract.Finding
 }
 
-// Told is an event of a run that is shown as it is.
+// Told is an event of a run that needs no conversion.
 type Told struct {
 	SessionID, RunID, InvocationID string
 	Event                          contract.Told
 }
 
-// CompactionFlagged is the operator's judgement of a compaction. Flag may be nil, Notes is their length.
+// CompactionFlagged is the operator's judgement of a compaction. Flag may be nil. Notes is the length of the
+// operator's notes.
 type CompactionFlagged struct {
 	SessionID, CompactionID string
 	Flag                    *string
 	Notes                   int
 }
 
-// CompactionUndone says that a compaction counts no more.
+// CompactionUndone says that a compaction no longer applies.
 type CompactionUndone struct{ SessionID, CompactionID, AgentPath string }
 
-// PromptHeld says that a run goes on with the accepted text of a prompt that agents can write and have changed, or of
-// instructions of the project that are new, changed or gone. Accepted is "" for a run without them, Found for a missing
-// file.
+// PromptHeld says that a run continues with the accepted text of a prompt or of the project's instructions: agents
+// can write the file, and it was changed, added or removed. Accepted is "" if the run has no such text, Found is ""
+// for a missing file.
 type PromptHeld struct{ RunID, Path, Accepted, Found string }
 
-// SessionState is the session's state from now on.
+// SessionState is the session's new state.
 type SessionState struct{ State, BlockedReason string }
 
-// ApprovalRequested says that a tool call waits for an operator.
+// ApprovalRequested says that a tool call waits for an operator's answer.
 type ApprovalRequested struct {
 	ApprovalID, RunID, InvocationID, MessageID, ToolCallID string
 	Subject                                                contract.Subject
 	RequestedAt, ExpiresAt                                 int64
 }
 
-// ApprovalResolved says that a tool call waits no longer. ResolvedBy and Comment may be "".
+// ApprovalResolved says that the tool call no longer waits. ResolvedBy and Comment may be "".
 type ApprovalResolved struct {
 	ApprovalID, RunID, InvocationID, ToolCallID, State, ResolvedBy, Comment string
 	ResolvedAt                                                              int64
-	// StandingID is the standing approval that the answer made, or that gave it; it may be "".
+	// StandingID is the standing approval that the answer created, or that was the answer; it may be "".
 	StandingID string
 }
 
@@ -234,7 +235,7 @@ func (p IssueChanged) Kind() frametype.Type {
 }
 func (p Told) Kind() frametype.Type { return p.Event.FrameType() }
 
-// Render returns the frame of p. dst is room that may be used for its payload.
+// Render returns the frame of p. Its payload is appended to dst.
 func Render(r Renderer, dst []byte, p Payload) (Frame, error) {
 	payload, err := r.Append(dst, p)
 	if err != nil {
@@ -244,8 +245,8 @@ func Render(r Renderer, dst []byte, p Payload) (Frame, error) {
 	return Frame{Channel: kind.Channel, Type: kind.Name, Payload: payload}, nil
 }
 
-// RenderDurable returns the durable frame of p under a name that is the same from every publisher. Its place in the
-// store is given when the change it belongs to is applied.
+// RenderDurable returns the durable frame of p. Its id must be the same from every publisher. N is set when the
+// change is applied.
 func RenderDurable(r Renderer, id string, p Payload) (Durable, error) {
 	f, err := Render(r, nil, p)
 	return Durable{Frame: f, ID: id}, err

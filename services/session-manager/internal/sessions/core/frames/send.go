@@ -8,10 +8,10 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// pauses are between the tries while the stream is away.
+// pauses are the pauses between retries while the stream is unreachable.
 var pauses = retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}
 
-// send publishes b behind the message at after; see append.
+// send publishes b, expecting the channel's last message at place after; see append.
 func (w *Writer) send(c Channel, b *batch, after uint64) (Ack, error) {
 	return w.append(Message{
 		Session: w.cfg.Session, Channel: c, Epoch: w.cfg.Epoch,
@@ -19,8 +19,8 @@ func (w *Writer) send(c Channel, b *batch, after uint64) (Ack, error) {
 	})
 }
 
-// append publishes m. It tries until it succeeds, the writer is closed, or it turns out that another holder took
-// over, which is stale_lease. A message that the stream finds too large is divided; a single frame is shortened.
+// append publishes m. It retries until it succeeds, the writer is closed, or another holder has taken over
+// (stale_lease). A message that is too large for the stream is divided; a single frame is shortened.
 func (w *Writer) append(m Message) (Ack, error) {
 	for try := range pauses.Each(w.ctx) {
 		ack, done, err := w.tryAppend(&m)
@@ -31,15 +31,15 @@ func (w *Writer) append(m Message) (Ack, error) {
 			break
 		}
 		if try == 0 {
-			w.cfg.Log.Warn("frames wait: the stream does not take them", "session", w.cfg.Session,
+			w.cfg.Log.Warn("frames wait: the stream is unreachable", "session", w.cfg.Session,
 				"channel", m.Channel.String(), "error", err)
 		}
 	}
 	return Ack{}, errClosed
 }
 
-// tryAppend publishes m and mends m as often as the stream's answer allows that. It is not done while the stream is
-// away.
+// tryAppend publishes m. It corrects m.After or shortens m.Data if the stream refuses them. done is false if the
+// stream is unreachable.
 func (w *Writer) tryAppend(m *Message) (ack Ack, done bool, err error) {
 	for {
 		ack, err := w.cfg.Stream.Append(w.ctx, *m)
@@ -57,7 +57,7 @@ func (w *Writer) tryAppend(m *Message) (ack Ack, done bool, err error) {
 			return ack, true, err
 		case errors.Is(err, fault.PayloadTooLarge):
 			if short := shortened(m.Data); len(short) < len(m.Data) {
-				w.cfg.Log.Error("a frame is shortened: the stream does not take it whole", "session", w.cfg.Session,
+				w.cfg.Log.Error("a frame is shortened: it is too large for the stream", "session", w.cfg.Session,
 					"channel", m.Channel.String(), "seq", m.First, "bytes", len(m.Data), "error", err)
 				m.Data = short
 				continue
@@ -78,8 +78,8 @@ func (w *Writer) inHalves(m Message) (Ack, error) {
 	return w.append(second)
 }
 
-// settle finds out why the stream refused m. Either an earlier try of m was stored after all, or the channel's messages
-// have aged out and m.After becomes 0, or another holder took over, which is stale_lease.
+// settle finds out why the stream refused m: an earlier try of m was stored after all; the channel's messages have
+// expired, so that m.After becomes 0; or another holder has taken over (stale_lease).
 func (w *Writer) settle(m *Message) (ack Ack, stored bool, err error) {
 	tail, err := w.tail(m.Channel)
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *Writer) settle(m *Message) (ack Ack, stored bool, err error) {
 	case tail.Place != 0 && tail.Epoch == m.Epoch && m.Count > 0 && tail.Last == m.First+int64(m.Count)-1:
 		return Ack{Place: tail.Place}, true, nil
 	case tail.Place == 0 || tail.Last == m.First-1:
-		// Only the store knows whether this silence is ours: a new holder's marker ages out too.
+		// Only the store knows whether the lease is still ours: a new holder's marker expires too.
 		if err := w.held(); err != nil {
 			return Ack{}, false, err
 		}
@@ -99,11 +99,11 @@ func (w *Writer) settle(m *Message) (ack Ack, stored bool, err error) {
 		return Ack{}, false, nil
 	}
 	return Ack{}, false,
-		fault.New(fault.StaleLease, "The frames of session %s were published up to %d by somebody else.", m.Session,
+		fault.New(fault.StaleLease, "The frames of session %s were published up to %d by another process.", m.Session,
 			tail.Last)
 }
 
-// tail reads a channel's last message, trying until the writer is closed.
+// tail reads a channel's last message, retrying until the writer is closed.
 func (w *Writer) tail(c Channel) (Tail, error) {
 	for range pauses.Each(w.ctx) {
 		tail, err := w.cfg.Stream.Tail(w.ctx, w.cfg.Session, c)
@@ -114,7 +114,7 @@ func (w *Writer) tail(c Channel) (Tail, error) {
 	return Tail{}, errClosed
 }
 
-// held asks the store whether the lease is still ours, trying until it answers or the writer is closed.
+// held asks the store whether the lease is still ours, retrying until it answers or the writer is closed.
 func (w *Writer) held() error {
 	for range pauses.Each(w.ctx) {
 		err := w.cfg.Held(w.ctx)

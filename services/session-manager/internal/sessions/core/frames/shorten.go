@@ -7,14 +7,13 @@ import (
 	"kaged.dev/pkg/clip"
 )
 
-// The kept sizes of a frame that is shortened without knowledge of its type: of a text, and of an object within it,
-// as JSON.
+// The sizes, in bytes of JSON, to which a frame of unknown type is shortened: of a text, and of an object.
 const (
 	keptText   = 256
 	keptObject = 4 << 10
 )
 
-// divide returns the first and the second half of the frames of m, which has two or more.
+// divide splits m, which has two or more frames, into two messages.
 func divide(m Message) (first, second Message) {
 	first, second = m, m
 	first.Count = m.Count / 2
@@ -27,8 +26,8 @@ func divide(m Message) (first, second Message) {
 	return first, second
 }
 
-// shortened returns a frame of [AppendFrame] with the fields of its payload and the mark of truncation: texts are
-// cut, lists and large objects are empty. A frame that is not one of AppendFrame's stays as it is.
+// shortened returns a frame made by [AppendFrame] with "truncated": true in its payload, its long texts cut, and
+// its long lists and objects emptied. Any other input is returned unchanged.
 func shortened(frame []byte) []byte {
 	const mark = `"payload":`
 	at := bytes.Index(frame, []byte(mark)) + len(mark)
@@ -47,7 +46,7 @@ func shortenFields(fields map[string]json.RawMessage) {
 	}
 }
 
-// shortenValue returns a value of the same type that is not long.
+// shortenValue returns a short value of the same JSON type.
 func shortenValue(v json.RawMessage) json.RawMessage {
 	if len(v) <= keptText {
 		return v
@@ -71,10 +70,10 @@ func shortenValue(v json.RawMessage) json.RawMessage {
 		}
 		return json.RawMessage("{}")
 	}
-	return json.RawMessage("0") // a number of hundreds of digits
+	return json.RawMessage("0") // a number with hundreds of digits
 }
 
-// plain returns v as JSON with <, > and & as they are.
+// plain returns v as JSON without escaping <, > and &.
 func plain(v any) json.RawMessage {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

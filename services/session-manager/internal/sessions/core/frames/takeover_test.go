@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// A new holder marks the channels, goes on behind the last published frame, publishes the frames that the store
-// still lists unless the stream has them, and from then on the holder before it is refused and says so.
+// A new holder marks the channels, continues behind the last published frame, and publishes the outbox frames that
+// the stream lacks. From then on the stream refuses the earlier holder, which reports that it is lost.
 func TestTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -25,7 +25,8 @@ func TestTakeOver(t *testing.T) {
 		old.EmitDurable([]frames.Durable{durable(1, "run.started")})
 		old.Flush(t.Context())
 
-		// The crash came before 1 was struck out and before 2 was published.
+		// The crash came after frame 1 was published and before it was deleted from the outbox; frame 2 was not
+		// published.
 		next := open(t, s, 2, frames.Start{
 			TakeOver: true, Stored: [2]int64{1, 0}, WorkSince: 1,
 			Outbox: []frames.Durable{durable(1, "run.started"), durable(2, "session.state")},
@@ -59,8 +60,8 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
-// Where the channel's messages have aged out the writer goes on with the numbers it knows, if the store says that
-// the lease is still its own, and is lost otherwise.
+// Once the channel's messages have expired, the writer continues with the numbers it knows if it still holds the
+// lease, and is lost otherwise.
 func TestAgedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -90,8 +91,8 @@ func TestAgedOut(t *testing.T) {
 	})
 }
 
-// When the stream was lost together with a holder at work, the numbers jump, so that no client takes other frames
-// for ones it has seen; when it is merely empty, they do not.
+// If the stream was lost during a holder's work, the numbers jump, so that no client takes other frames for ones it
+// has seen. An empty stream that is older than the work does not make them jump.
 func TestLostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -106,8 +107,8 @@ func TestLostStream(t *testing.T) {
 	})
 }
 
-// Frames that come while the stream cannot be reached wait for their numbers and follow the last holder's
-// unpublished ones.
+// Frames emitted while the stream is unreachable get their numbers later and follow the last holder's unpublished
+// frames.
 func TestOpenDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()
@@ -145,7 +146,7 @@ func TestOpenDuringOutage(t *testing.T) {
 	})
 }
 
-// A writer that is closed before it found out where it stands ends at once.
+// A writer that is closed before the channels are looked up ends at once.
 func TestCloseBeforeOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream()

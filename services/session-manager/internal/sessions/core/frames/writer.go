@@ -17,74 +17,74 @@ type Config struct {
 	Session string
 	Epoch   int64
 	Stream  Stream
-	// Buffer bounds the bytes that wait to be published, all channels together.
+	// Buffer bounds the bytes of unpublished frames of all channels together.
 	Buffer int
-	// Batch bounds one message of the stream in bytes. A frame that is larger alone gets a message of its own.
+	// Batch bounds one message of the stream in bytes. A frame above it gets a message of its own.
 	Batch int
-	// Held fails with stale_lease if another process holds the session's lease, and with another error if that cannot be
-	// found out now.
+	// Held fails with stale_lease if another process holds the session's lease, and with another error if the store
+	// cannot answer.
 	Held func(context.Context) error
-	// Progress is called with the published part. It must not block nor call the writer.
+	// Progress takes each published message. It must not block or call the writer.
 	Progress func(Progress)
-	// Lost is called once, in a goroutine of the writer, when the writer finds that it was overtaken.
+	// Lost is called once, in a goroutine of the writer, when another holder has taken over.
 	Lost func(error)
 	Log  *slog.Logger
 }
 
 // Writer numbers and publishes the frames of one session. Make one with [New]. It is safe for concurrent use;
-// frames of one caller stay in their order.
+// frames of one caller stay in order.
 //
-// Goroutines: one until the ends of the channels are known; then one per channel while the channel has frames to
-// publish, and not one while it is idle. [Writer.Close] ends them.
+// Goroutines: one until the ends of the channels are known; then one per channel with frames to publish, none while
+// it is idle. [Writer.Close] ends them.
 type Writer struct {
 	cfg    Config
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	opened chan struct{} // closed when it is known where the channels stand
+	opened chan struct{} // closed when the ends of the channels are known
 
 	mu       sync.Mutex // guards the fields below
 	isOpen   bool
-	early    []Durable // earlier frames
+	early    []Durable // frames emitted before the channels' numbers are known
 	channels [Channels]channel
 	buffered int
-	room     chan struct{} // closed and replaced when there may be room or the queue may be empty
-	err      error         // why the writer takes no frames any more
+	room     chan struct{} // closed and replaced when the buffer may have room or the queue may be empty
+	err      error         // why the writer accepts no more frames
 }
 
 // channel is one channel of a writer.
 type channel struct {
-	next  int64  // the number of the next frame
-	acked int64  // the last number that the stream holds
-	place uint64 // of the last message in the stream
+	next  int64  // number of the next frame
+	acked int64  // last number that the stream holds
+	place uint64 // place of the last message in the stream
 	queue []*batch
-	busy  bool // a goroutine publishes
+	busy  bool // a goroutine is publishing
 }
 
-// batch is frames that go out as one message.
+// batch is the frames of one message.
 type batch struct {
 	buf   *[]byte
 	first int64
 	count int
-	// id and n are set for a durable frame, which goes alone.
+	// id and n are set for a durable frame, which has its message alone.
 	id string
 	n  int64
 }
 
-// errClosed is a closed writer's error.
+// errClosed is the error of a closed writer.
 var errClosed = fault.New(fault.Unavailable, "The session is being handed over; try again.").
 	With("subsystem", "session-manager")
 
-// buffers are reused between batches; an idle session keeps no buffer.
+// buffers are reused between batches; an idle session holds no buffer.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// maxReused is the largest buffer worth keeping.
+// maxReused is the largest buffer that goes back to the pool.
 const maxReused = 512 << 10
 
-// Emit numbers a frame and takes it for publication. While the buffer is full it waits; when ctx ends first, the
-// frame is taken all the same, so that a cancelled run can say its last words, unless twice the buffer waits
-// already: then it is dropped, and no number with it. f.Payload may be used again when Emit returns. It fails only
-// when the writer is lost or closed.
+// Emit numbers a frame and queues it for publication. It waits while the buffer is full. If ctx ends first the
+// frame is queued all the same, so that a cancelled run can report its end, unless twice the buffer is queued: then
+// the frame is dropped without taking a number. The caller may reuse f.Payload after Emit returns. Emit fails only
+// if the writer is lost or closed.
 func (w *Writer) Emit(ctx context.Context, f Frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,8 +106,8 @@ func (w *Writer) Emit(ctx context.Context, f Frame) error {
 	return nil
 }
 
-// EmitDurable takes frames that the store lists already. It never waits and never fails: frames that a lost or
-// closed writer does not publish are published by the next holder.
+// EmitDurable queues frames that are in the outbox. It never waits and never fails: the next holder publishes
+// frames that a lost or closed writer does not.
 func (w *Writer) EmitDurable(list []Durable) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *Writer) EmitDurable(list []Durable) {
 	}
 }
 
-// put numbers a frame, or keeps it until numbers are known. w.mu is held, here and below.
+// put numbers a frame, or keeps it until the numbers are known. w.mu is held, here and below.
 func (w *Writer) put(d Durable) {
 	if !w.isOpen {
 		d.Payload = bytes.Clone(d.Payload)
@@ -142,10 +142,10 @@ func (w *Writer) enqueue(d Durable) {
 	w.start(d.Channel)
 }
 
-// overhead is about the size of a frame besides its payload.
+// overhead is the approximate size of a frame besides its payload.
 const overhead = 80
 
-// open returns the batch that a frame of a size can join.
+// open returns a batch with room for a frame of a size.
 func (ch *channel) open(size, limit int) *batch {
 	if n := len(ch.queue); n > 0 {
 		if last := ch.queue[n-1]; last.id == "" && len(*last.buf)+size <= limit {
@@ -180,7 +180,7 @@ func AppendFrame(dst []byte, seq int64, f Frame) []byte {
 	return append(append(append(dst, `","payload":`...), f.Payload...), '}')
 }
 
-// start makes sure that a channel's frames are being published.
+// start ensures that a goroutine publishes the channel's frames.
 func (w *Writer) start(c Channel) {
 	if ch := &w.channels[c]; !ch.busy {
 		ch.busy = true
@@ -189,7 +189,7 @@ func (w *Writer) start(c Channel) {
 	}
 }
 
-// publish publishes a channel's batches until it is empty.
+// publish publishes a channel's batches until the queue is empty or the writer has failed.
 func (w *Writer) publish(c Channel) {
 	defer w.work.Done()
 	for {
@@ -206,7 +206,7 @@ func (w *Writer) publish(c Channel) {
 	}
 }
 
-// take removes the first batch from the queue: frames that come while it is being published go into the next one.
+// take removes the first batch from the queue, so that frames emitted meanwhile go into the next one.
 func (w *Writer) take(c Channel) (*batch, uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,13 +243,13 @@ func (w *Writer) done(c Channel, b *batch, ack Ack) {
 	w.cfg.Progress(p)
 }
 
-// wake wakes the waiters for room or for the end of the queue. w.mu is held.
+// wake wakes the waiters for room and those for an empty queue. w.mu is held.
 func (w *Writer) wake() {
 	close(w.room)
 	w.room = make(chan struct{})
 }
 
-// Acked returns the last number of each channel that the stream holds.
+// Acked returns the last number that the stream holds, by channel.
 func (w *Writer) Acked() [Channels]int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -260,7 +260,7 @@ func (w *Writer) Acked() [Channels]int64 {
 	return acked
 }
 
-// Idle reports whether everything taken was published.
+// Idle reports whether all queued frames are published.
 func (w *Writer) Idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,7 +279,7 @@ func (w *Writer) idle() bool {
 	return true
 }
 
-// Flush waits until everything taken was published. It returns ctx's error if that ends first, and the writer's if
+// Flush waits until all queued frames are published. It returns ctx's error if that ends first, and the writer's if
 // it is lost or closed.
 func (w *Writer) Flush(ctx context.Context) error {
 	w.mu.Lock()
@@ -298,8 +298,8 @@ func (w *Writer) Flush(ctx context.Context) error {
 	return w.err
 }
 
-// Close stops publishing, at the latest when ctx ends, and waits for the writer's goroutines: frames taken before
-// are published if the stream can be reached. Close is idempotent.
+// Close waits until the queued frames are published, at the latest until ctx ends, then ends the writer and waits
+// for its goroutines. Close is idempotent.
 func (w *Writer) Close(ctx context.Context) {
 	w.Flush(ctx)
 	w.fail(errClosed)
@@ -307,7 +307,7 @@ func (w *Writer) Close(ctx context.Context) {
 	w.work.Wait()
 }
 
-// fail makes the writer refuse everything from now on.
+// fail makes the writer refuse all further frames.
 func (w *Writer) fail(err error) {
 	w.mu.Lock()
 	first := w.err == nil
