@@ -1,4 +1,4 @@
-// Package idle calls hooks when a session has had no run for a while.
+// Package idle calls hooks once a session has had no active run for some time.
 package idle
 
 import (
@@ -13,21 +13,20 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Hook is called when a session is idle, once for each end of a run. Hooks run in this process; the plugin host will
-// stand behind the same interface.
+// Hook is called when a session is idle, once after each run's end. Hooks run in this process.
 type Hook interface {
 	Name() string
 	// After is the time without a run, 0 for the default.
 	After() time.Duration
-	// OnSessionIdle returns once the hook has the call.
+	// OnSessionIdle handles the call. Its error, panic or timeout is audited.
 	OnSessionIdle(ctx context.Context, call Call) error
 }
 
 // Call is the input of a hook.
 type Call struct {
-	// OperatorID is the session's owner, AgentPath always the root agent; RequestID is of this call alone.
+	// OperatorID is the session's owner, AgentPath the root agent's path. RequestID is unique to this call.
 	OperatorID, ProjectID, SessionID, AgentPath, RequestID string
-	// Transcript are the messages that count, since the last such call or the session's beginning.
+	// Transcript are the messages since the hooks' last call, without superseded ones.
 	Transcript []record.Message
 }
 
@@ -39,19 +38,19 @@ type Session interface {
 	Change(ctx context.Context, decide func(record.Session) (record.Change, error)) error
 }
 
-// Deps are what a [Watcher] works with. Every field but Hooks is needed.
+// Deps are the dependencies of a [Watcher]. Every field but Hooks is required.
 type Deps struct {
 	Hooks []Hook
-	// Default is the time of hooks without one of their own, Timeout bounds one call.
+	// Default is the time of hooks without a time of their own. Timeout bounds one call.
 	Default, Timeout time.Duration
 	// Acquire makes a session live until release is called.
 	Acquire func(ctx context.Context, id string) (s Session, release func(), err error)
-	// Warn logs a call that was not made.
+	// Warn logs a failed call or a call whose outcome was not stored.
 	Warn func(msg string, args ...any)
 }
 
-// Watcher calls hooks. Its timers live in this process: after a restart the next end of a run sets them again. It is
-// safe for concurrent use.
+// Watcher calls hooks. Its timers live in this process: after a restart the next end of a run starts them again. It
+// is safe for concurrent use.
 type Watcher struct {
 	Deps
 	ctx  context.Context
@@ -59,14 +58,14 @@ type Watcher struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]*wait
-	calls   sync.WaitGroup // hooks that are called, and timers that fire
+	calls   sync.WaitGroup // hooks being called
 	closed  bool
 }
 
 // wait is an idle session with its timers.
 type wait struct {
 	timers []*time.Timer
-	since  int64 // time of the hooks' last calls
+	since  int64 // time of the hooks' last call before this wait, Unix milliseconds
 }
 
 // New returns a Watcher. It works until [Watcher.Close].
@@ -76,7 +75,7 @@ func New(deps Deps) *Watcher {
 	return w
 }
 
-// Close stops the timers and waits for the hooks that are being called.
+// Close stops the timers and waits for the hooks being called.
 func (w *Watcher) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -88,7 +87,8 @@ func (w *Watcher) Close() {
 	w.calls.Wait()
 }
 
-// Changed is told of each change of a session. It never waits.
+// Changed takes each change of a session: the end of a run starts the timers, and a state other than idle stops
+// them. It never blocks.
 func (w *Watcher) Changed(_, after record.Session, c record.Change) {
 	if len(w.Hooks) == 0 {
 		return
@@ -130,7 +130,7 @@ func (w *Watcher) arm(s record.Session) {
 	}
 }
 
-// fire calls a hook, unless the session has gone on.
+// fire calls a hook, unless the session has left this wait.
 func (w *Watcher) fire(session string, waiting *wait, h Hook) {
 	w.mu.Lock()
 	if w.closed || w.waiting[session] != waiting {
@@ -151,7 +151,7 @@ func (w *Watcher) fire(session string, waiting *wait, h Hook) {
 	}
 }
 
-// call calls a hook and notes when, with a record if it failed.
+// call calls a hook, then stores the time, and an audit record if the call failed.
 func (w *Watcher) call(s Session, waiting *wait, h Hook) error {
 	of := s.Record()
 	history, err := s.History(w.ctx)
@@ -202,7 +202,7 @@ func (w *Watcher) ask(h Hook, call Call) error {
 	ctx, cancel := context.WithTimeout(w.ctx, w.Timeout)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { // it ends with the hook
+	go func() { // ends with the hook
 		var err error
 		defer func() {
 			if recover() != nil {

@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// hook notes when it is called, from the beginning of the test.
+// hook records the times of its calls since the beginning of the test.
 type hook struct {
 	name  string
 	after time.Duration
@@ -41,7 +41,7 @@ func (h *hook) OnSessionIdle(ctx context.Context, call idle.Call) error {
 	return nil
 }
 
-// session is a session with two messages.
+// session is a session with two messages, one of them superseded.
 type session struct {
 	mu      sync.Mutex // guards the fields below
 	record  record.Session
@@ -97,8 +97,8 @@ func (b *bench) begins() {
 	b.Changed(record.Session{}, record.Session{ID: "s", State: record.Running}, record.Change{NewRun: &record.Run{}})
 }
 
-// Each hook is called once after its own time without a run, 30 s unless it says another; a run that begins before
-// starts the wait anew, and one that was cut off by a crash starts no wait (H-HOOK-IDLE-01..03).
+// Each hook is called once after its own time without a run, 30 s by default. A run that begins earlier restarts
+// the time; the end of a run that a crash cut off does not start it (H-HOOK-IDLE-01..03).
 func TestHooksAreCalledAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quick, usual := &hook{name: "quick", after: 5 * time.Second}, &hook{name: "usual"}
@@ -128,7 +128,7 @@ func TestHooksAreCalledAfterAWhile(t *testing.T) {
 	})
 }
 
-// A hook that fails, panics or hangs is recorded and concerns no other hook.
+// A hook that fails, panics or hangs is audited and does not affect other hooks.
 func TestHooksThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})
@@ -155,7 +155,7 @@ func TestHooksThatFail(t *testing.T) {
 	})
 }
 
-// A watcher that is closed calls no hook any more.
+// A closed watcher calls no hooks.
 func TestAClosedWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hook{name: "quick", after: time.Second}
