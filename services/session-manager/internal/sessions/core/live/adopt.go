@@ -12,14 +12,14 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// adoptable reports whether the session's run was handed over and is to go on. One that was released too long ago ends
-// as one that was cut off: a start after hours spends no money by itself.
+// adoptable reports whether this process may continue the session's run, which was handed over. A run that was
+// released longer than AdoptFor ago ends as interrupted instead: a start after hours spends no money by itself.
 func (g *Registry) adoptable(l Loaded) bool {
 	return l.Run != nil && l.Run.ReleasedAt > 0 && l.Run.CancelRequestedAt == 0 &&
 		time.Since(time.UnixMilli(l.Run.ReleasedAt)) < g.AdoptFor
 }
 
-// adopt goes on with a run that was handed over, under its id.
+// adopt continues a run that was handed over, under the same id.
 func (g *Registry) adopt(ctx context.Context, s *Session, l Loaded) error {
 	run := *l.Run
 	steps, err := g.stepsOf(ctx, &run)
@@ -57,12 +57,12 @@ func (g *Registry) adopt(ctx context.Context, s *Session, l Loaded) error {
 		Session: s.Record(), Run: run, RequestID: ident.New(), Inputs: inputs, Stored: conversation(history, c, run),
 		Ledger: ledger, Tries: l.Tries, Continued: c,
 	}
-	g.Log.Info("a run that was handed over goes on", "session", s.ID, "run", run.ID, "steps", len(steps))
+	g.Log.Info("adopting a run that was handed over", "session", s.ID, "run", run.ID, "steps", len(steps))
 	s.Begin(s.Ready(spec))
 	return nil
 }
 
-// conversation returns the messages of a session and the steps of its run.
+// conversation returns the messages of a session, and the finished steps of its active run as the last message.
 func conversation(history []record.Message, c *runs.Continued, run record.Run) (stored []transcript.Stored) {
 	stored = record.History(history)
 	own := c.Message(run.MessageID)
@@ -75,8 +75,8 @@ func conversation(history []record.Message, c *runs.Continued, run record.Run) (
 	return append(stored, own)
 }
 
-// adoptLater goes on with a run that its harness handed over. While this process stops it leaves that to the next
-// holder.
+// adoptLater continues, in the background, a run that its harness handed over. While this process stops it does
+// nothing: the next holder adopts the run.
 func (g *Registry) adoptLater(s *Session, adopted func()) {
 	if held, err := g.hold(s); !held || err != nil {
 		adopted()
@@ -93,7 +93,7 @@ func (g *Registry) adoptLater(s *Session, adopted func()) {
 			return err
 		})
 		if err != nil && !s.left() && g.refused() == nil {
-			g.drop(s, err) // the next holder ends it
+			g.drop(s, err) // the next holder ends the run
 		}
 	})
 }

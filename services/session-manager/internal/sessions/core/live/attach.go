@@ -9,15 +9,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Attachment is a socket's hold on a session.
+// Attachment is a socket's hold on a session: at most one socket has it.
 type Attachment struct {
 	s      *Session
 	ended  chan Ended
-	wanted chan struct{} // has room for one
-	gone   chan struct{} // closed when the session was given up or taken over
+	wanted chan struct{} // capacity 1
+	gone   chan struct{} // closed when the socket detached or another took the session over
 }
 
-// Ended says why a hold is over.
+// Ended says why a hold ended.
 type Ended struct {
 	// Code is session_ended, replaced or server_shutdown.
 	Code string
@@ -32,11 +32,11 @@ const (
 	ServerShutdown = "server_shutdown"
 )
 
-// Attach gives the session to one socket, until [Attachment.Detach]. With takeover the hold of a socket before it
-// ends as replaced. Without, that one is told that it is wanted, and Attach waits for it to be gone: a client that
-// lost its connection and comes back at once may be faster than the news of the loss. It fails with gone if the
-// session has ended, with session_attached if the other socket stays for longer than patience, and with ctx's
-// error.
+// Attach gives the session to one socket until [Attachment.Detach]. With takeover the present hold ends as
+// replaced. Without takeover Attach tells the present holder on [Attachment.Wanted] and waits for it to detach: a
+// client that lost its connection and reconnects may arrive before its old socket is known to be lost. Attach fails
+// with gone if the session has ended, with session_attached if the other socket stays for longer than patience, and
+// with ctx's error.
 func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Duration) (*Attachment, error) {
 	enough := time.NewTimer(patience)
 	defer enough.Stop()
@@ -61,8 +61,8 @@ func (s *Session) Attach(ctx context.Context, takeover bool, patience time.Durat
 	}
 }
 
-// tryAttach returns the hold, or the one that is in its way. The end of a session changes its state first and then
-// ends the current hold, so that no socket holds an ended one.
+// tryAttach returns the new hold, or the one that prevents it. Ending a session first changes its state and then
+// ends the hold, so that no socket holds an ended session.
 func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 	return a, nil, nil
 }
 
-// Seq returns the last number of each channel that is published, once that is known. It returns ctx's error if that
-// ends first, and unavailable if the session is no longer live.
+// Seq returns the last published number of each channel, once it is known. It returns ctx's error if that ends
+// first, and unavailable if the session is no longer live.
 func (a *Attachment) Seq(ctx context.Context) ([frames.Channels]int64, error) {
 	if err := a.s.frames.Opened(ctx); err != nil {
 		return [frames.Channels]int64{}, err
@@ -93,13 +93,13 @@ func (a *Attachment) Seq(ctx context.Context) ([frames.Channels]int64, error) {
 	return a.s.frames.Acked(), nil
 }
 
-// Ended receives why the hold is over, once, unless the socket detached first.
+// Ended receives the reason of the hold's end once, unless the socket detached first.
 func (a *Attachment) Ended() <-chan Ended { return a.ended }
 
 // Wanted receives when another socket waits for the session.
 func (a *Attachment) Wanted() <-chan struct{} { return a.wanted }
 
-// Detach gives the session up. It is idempotent.
+// Detach ends the hold. It is idempotent.
 func (a *Attachment) Detach() {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *Attachment) Detach() {
 	}
 }
 
-// end tells the socket. There is room for the first reason; later ones do not matter.
+// end tells the socket why its hold ended. Only the first reason counts.
 func (a *Attachment) end(why Ended) {
 	select {
 	case a.ended <- why:
@@ -117,10 +117,10 @@ func (a *Attachment) end(why Ended) {
 	}
 }
 
-// moved is the end of holds when a session leaves this process.
+// moved is the end of a hold when the session leaves this process.
 var moved = Ended{ServerShutdown, "The session moves to another process; connect again."}
 
-// Release ends the hold on a session, if there is one.
+// Release ends the hold of a socket on the session, if one has it.
 func (s *Session) Release(why Ended) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,12 +8,13 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// maxKeptHistory bounds the texts of a conversation that stays in memory, in bytes. A longer one is read anew for each
-// message.
+// maxKeptHistory bounds the cached texts of a session's conversation, in bytes. A longer conversation is read again
+// for each message.
 const maxKeptHistory = 16 << 20
 
-// keptHistory is a session's conversation as it was last read. Messages are only appended, and all changes of their
-// parts count in [Session.Shaped], so what follows the last one is all that is new. It is safe for concurrent use.
+// keptHistory caches a session's conversation. Messages are only appended, and each change of superseded parts
+// raises [Session.Shaped], so while that is unchanged only the messages after the last one are read. It is safe for
+// concurrent use.
 type keptHistory struct {
 	mu     sync.Mutex // guards the fields below
 	list   []record.Message
@@ -21,8 +22,8 @@ type keptHistory struct {
 	bytes  int
 }
 
-// History returns the session's messages in order, which the caller does not change. It fails with unavailable while
-// the store is away.
+// History returns the session's messages in order. The caller must not change them. It fails with unavailable while
+// the store is unreachable.
 func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 	k := &s.kept
 	k.mu.Lock()
@@ -37,7 +38,7 @@ func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 	}
 	fresh, err := s.g.Store.History(ctx, s.ID, after)
 	if err == nil && after > 0 && slices.ContainsFunc(fresh, func(m record.Message) bool { return len(m.Spans) > 0 }) {
-		// Parts of it were superseded before it was stored, and the summary belongs to the first such message of all.
+		// A message with superseded parts moves the summary, which belongs to the first such message: read all again.
 		k.list, k.bytes = nil, 0
 		fresh, err = s.g.Store.History(ctx, s.ID, 0)
 	}

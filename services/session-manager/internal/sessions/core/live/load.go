@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// load takes a session's lease and repairs the state after the holder before.
+// load takes a session's lease and repairs the state that the last holder left.
 func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, error) {
 	taken, err := g.Store.Take(ctx, id, g.Self, g.LeaseTTL.Milliseconds())
 	if err != nil {
@@ -31,7 +31,7 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		record: loaded.Session, idleSince: time.Now(),
 	}
 	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
-	// A holder that gave the lease up itself, with no work left, publishes no more.
+	// A holder that released the lease itself, with no work left, publishes no more.
 	start.TakeOver = taken.Before != "" || loaded.Run != nil || len(loaded.Outbox) > 0
 	if loaded.Run != nil {
 		start.WorkSince = max(loaded.Run.CreatedAt, 1)
@@ -39,7 +39,7 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 	for _, d := range loaded.Outbox {
 		s.lastN = max(s.lastN, d.N)
 	}
-	// Frames of several holders must not meet under one place in the store.
+	// The epoch in the upper bits keeps the N of different holders' frames distinct.
 	s.lastN = max(s.lastN, taken.Epoch<<32)
 	s.frames = frames.New(frames.Config{
 		Session: id, Epoch: taken.Epoch, Stream: g.Stream, Buffer: g.Buffer, Batch: g.Batch, Log: g.Log,
@@ -66,11 +66,12 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 	return s, nil
 }
 
-// cutOff records that compactions between runs were cut off: what they paid for is lost, and counts as reserved.
+// cutOff ends compactions between runs that the last holder left unfinished. Their unsettled model calls count with
+// their full reservation.
 func (g *Registry) cutOff(ctx context.Context, s *Session, list []CutCompaction) error {
 	for _, cut := range list {
 		err := s.Update(ctx, "", func(current record.Session) (record.Change, error) {
-			const lost = "kaged was stopped while the conversation was compacted; what the model was paid for is lost."
+			const lost = "kaged stopped during the compaction; its paid model call has no result."
 			c := record.Change{At: time.Now().UnixMilli(), Cut: []string{cut.ID}}
 			failed := contract.Compaction{
 				ID: cut.ID, Phase: contract.CompactionFailed, Trigger: contract.OperatorManual,
@@ -93,8 +94,7 @@ func (g *Registry) cutOff(ctx context.Context, s *Session, list []CutCompaction)
 	return nil
 }
 
-// recover ends the run that the holder before left at work, and lets it go on in a new one where the project wants
-// that.
+// recover ends the active run that the last holder left, and resumes it in a new run if the project wants that.
 func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 	resume, err := g.resumes(ctx, l)
 	if err != nil {
@@ -108,7 +108,7 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 		err = g.endInterrupted(ctx, s, l, steps, record.Idle, resume)
 	}
 	if err != nil && !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
-		g.Log.Error("an interrupted run cannot be put in order; the session has failed", "session", s.ID, "run", l.Run.ID,
+		g.Log.Error("an interrupted run could not be repaired; the session has failed", "session", s.ID, "run", l.Run.ID,
 			"error", err)
 		err = g.endInterrupted(ctx, s, l, nil, record.Failed, false)
 	}
@@ -122,7 +122,7 @@ func (g *Registry) recover(ctx context.Context, s *Session, l Loaded) error {
 	return nil
 }
 
-// stepsOf returns the steps of the root agent of a run, and notes the open invocations in the run.
+// stepsOf returns the stored steps of a run's root agent. It sets run.Cut and run.Below.
 func (g *Registry) stepsOf(ctx context.Context, run *record.Run) ([]transcript.Step, error) {
 	steps, err := g.Store.Steps(ctx, run.ID, "")
 	if err != nil {
@@ -136,20 +136,20 @@ func (g *Registry) stepsOf(ctx context.Context, run *record.Run) ([]transcript.S
 	return steps, err
 }
 
-// resumes reports whether the run that was left at work is to go on in a new one. It fails with unavailable.
+// resumes reports whether a new run is to continue an interrupted one. It fails with unavailable.
 func (g *Registry) resumes(ctx context.Context, l Loaded) (bool, error) {
 	snapshot, err := g.Projects.Snapshot(ctx, l.Session.CompiledHash)
 	switch {
 	case errors.Is(err, fault.Unavailable), ctx.Err() != nil:
 		return false, err
 	case err != nil:
-		g.Log.Warn("whether an interrupted run is to go on is not known; it does not", "session", l.Session.ID, "error", err)
+		g.Log.Warn("an interrupted run is not resumed: its snapshot cannot be read", "session", l.Session.ID, "error", err)
 		return false, nil
 	}
 	return g.Runs.Resumes(snapshot, l.Tries), nil
 }
 
-// endInterrupted ends a run with the steps that are kept of it.
+// endInterrupted ends a run with its stored steps.
 func (g *Registry) endInterrupted(
 	ctx context.Context, s *Session, l Loaded, steps []transcript.Step, next record.State, resume bool,
 ) error {

@@ -16,45 +16,44 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Store keeps sessions and their leases. A change is refused with stale_lease if its fence no longer stands. Where
-// a failure leaves open whether a change was committed, its details hold commit_unknown; applying the same change
-// again finds out.
+// Store stores sessions and their leases. A change with a replaced fence fails with stale_lease. If the outcome of
+// a commit is unknown, the error's details hold commit_unknown; applying the same change again with again set
+// resolves it.
 type Store interface {
 	lease.Store
 	frames.Saver
 	// Load returns a session's state for a new holder. It fails with not_found.
 	Load(ctx context.Context, session string) (Loaded, error)
-	// Apply applies a change. With again the change may have been applied by an earlier try, and then it has no
-	// effect.
+	// Apply applies a change. With again an earlier try may have applied the change already; then it has no effect.
 	Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error
-	// Reserve judges a claim and stores its reservation if the call may be made. A claim that an earlier try stored is
-	// allowed.
+	// Reserve checks a claim against the budgets and stores its reservation if they allow it. A claim that an earlier
+	// try stored is allowed.
 	Reserve(ctx context.Context, f lease.Fence, c record.Claim) (record.Verdict, error)
-	// History returns the messages of a session in order, those after an ordinal.
+	// History returns the messages of a session after an ordinal, in order.
 	History(ctx context.Context, session string, after int64) ([]record.Message, error)
-	// RelevantLedger returns the part of a session's ledger that a run is given.
+	// RelevantLedger returns the entries of a session's ledger that its runs receive.
 	RelevantLedger(ctx context.Context, session string) (contract.Ledger, error)
-	// Steps returns the stored steps in order of an invocation in a run, or of the root agent where that is "".
+	// Steps returns the stored steps, in order, of an invocation of a run, or of its root agent if invocation is "".
 	Steps(ctx context.Context, run, invocation string) ([]transcript.Step, error)
-	// Cut returns the invocations that a run was cut off in, with their steps, and those that answer some calls of
-	// its root agent, the oldest first; and the usage of those that are over.
+	// Cut returns the open invocations of a run with their steps, and the ended ones that answer the given calls of
+	// its root agent, oldest first; and the usage of all ended ones.
 	Cut(ctx context.Context, run string, calls []string) ([]record.Invocation, record.Below, error)
-	// Handed returns the rest of the state of a run that was handed over, calls being its open ones.
+	// Handed returns the rest of the state of a run that was handed over. calls are its open calls.
 	Handed(ctx context.Context, run record.Run, calls []string) (record.Handed, error)
 }
 
 // Loaded is a session's state for a new holder.
 type Loaded struct {
 	Session record.Session
-	// Run is the run that is pending or at work; it may be nil.
+	// Run is the pending or active run; it may be nil.
 	Run *record.Run
-	// Resume is a run that was cut off and is to go on in a new one; it may be nil.
+	// Resume is an interrupted run that a new run is to continue; it may be nil.
 	Resume *record.Run
-	// Compactions are those between runs that the holder before left at work after it had paid for a model call.
+	// Compactions are the unfinished compactions between runs whose model calls were reserved.
 	Compactions []CutCompaction
-	// Tries is how many runs the message of either has had, itself included.
+	// Tries is the number of runs for the message of Run or Resume, including it.
 	Tries int
-	// Stored are the noted numbers of the channels, Outbox the frames still to be published.
+	// Stored are the stored numbers of the channels, Outbox the unpublished durable frames.
 	Stored [frames.Channels]int64
 	Outbox []frames.Durable
 }
@@ -64,36 +63,37 @@ type CutCompaction struct{ ID, Agent string }
 
 // Projects is the part of the registry of projects that sessions need.
 type Projects interface {
-	// Prepare gathers a run's inputs, as [projects.Service.Prepare] says.
+	// Prepare gathers a run's inputs; see [projects.Service.Prepare].
 	Prepare(ctx context.Context, pin projects.Pin) (projects.Inputs, error)
-	// Stored returns the inputs of a run that need no workspace: the snapshot and the configuration.
+	// Stored returns the inputs of a run without those of its workspace: the snapshot and the configuration.
 	Stored(ctx context.Context, owner, hash string) (projects.Inputs, error)
-	// Snapshot returns a snapshot by its hash.
+	// Snapshot returns the snapshot with a hash.
 	Snapshot(ctx context.Context, hash string) (*projects.Snapshot, error)
 }
 
 // Config bounds a Registry.
 type Config struct {
-	// LeaseTTL is how long a lease lives without being renewed.
+	// LeaseTTL is the lifetime of a lease that is not renewed.
 	LeaseTTL time.Duration
 	// UnloadAfter is how long an unused session stays live.
 	UnloadAfter time.Duration
-	// Sweep is how often runs without a holder are looked for.
+	// Sweep is the interval of the search for runs without a holder.
 	Sweep time.Duration
 	// LoadTimeout bounds making a session live.
 	LoadTimeout time.Duration
-	// Settle is how long to try to find out whether a change with a lost answer was committed.
+	// Settle bounds the retries that find out whether a change was committed.
 	Settle time.Duration
 	// Buffer and Batch bound frames, as [frames.Config] says.
 	Buffer, Batch int
-	// Flush is how often the numbers of published frames are noted.
+	// Flush is the interval at which the numbers of published frames are stored.
 	Flush time.Duration
-	// ResumeFor is how long to try to resume a run while its workspace or the harness is not there yet, as after a start.
+	// ResumeFor bounds the retries to resume a run while its workspace or the harness is unavailable, as after a
+	// start.
 	ResumeFor time.Duration
-	// AdoptFor is how long a run that was handed over waits for its workspace and a harness before it ends.
+	// AdoptFor bounds the wait of a run that was handed over for its workspace and a harness; then it ends.
 	AdoptFor time.Duration
-	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
-	// frames may take to be published.
+	// CutGrace bounds the time that runs have to store their end when the process must stop, Farewell the time to
+	// publish the last frames.
 	CutGrace, Farewell time.Duration
 }
 
@@ -105,9 +105,10 @@ type Deps struct {
 	Stream   frames.Stream
 	Projects Projects
 	Runs     runs.Deps
-	// Draining returns the workspaces that are drained: runs there are handed over, and go on when it ends. It may be nil.
+	// Draining returns the names of the drained workspaces. Their runs are handed over and continue when the drain
+	// ends. It may be nil.
 	Draining func(ctx context.Context) ([]string, error)
-	// Told is told of each committed change of a session; it never waits.
+	// Told is called with each committed change of a session. It must not block.
 	Told func(before, after record.Session, c record.Change)
 	Log  *slog.Logger
 }
@@ -116,17 +117,17 @@ type Deps struct {
 type Registry struct {
 	Deps
 	ledger *frames.Ledger
-	booted chan struct{}  // closed when leases of dead instances are given up
-	work   sync.WaitGroup // loads, drops and resumptions under way
+	booted chan struct{}  // closed when the leases of dead instances are released
+	work   sync.WaitGroup // loads, drops and resumptions in progress
 	ctx    context.Context
 	stop   context.CancelFunc // ends loads and resumptions
 
 	mu      sync.Mutex // guards the fields below and the registry's part of sessions
 	entries map[string]*entry
-	refuse  error // why no session can be acquired any more
+	refuse  error // why no session can be acquired; nil while sessions can be
 }
 
-// entry is a session in the registry: being loaded, live, or going.
+// entry is a session in the registry: being loaded, live, or being taken out.
 type entry struct {
 	loaded  chan struct{} // closed when session or err is set
 	session *Session
@@ -143,13 +144,13 @@ func NewRegistry(deps Deps) *Registry {
 	return g
 }
 
-// stopping is the answer while the process stops.
+// stopping is the error while the process stops.
 func stopping() error {
 	return fault.New(fault.Unavailable, "kaged is stopping; try again shortly.").With("subsystem", "session-manager")
 }
 
-// Acquire makes a session live, which must exist, and keeps it so until release is called. It fails with
-// stale_lease (details.holder) while another process holds it, with unavailable while the store is away or this
+// Acquire makes an existing session live and keeps it live until release is called. It fails with stale_lease
+// (details.holder) while another process holds the session, with unavailable while the store is unreachable or this
 // process stops, and with ctx's error.
 func (g *Registry) Acquire(ctx context.Context, id string) (s *Session, release func(), err error) {
 	select {
@@ -179,7 +180,7 @@ func (g *Registry) Acquire(ctx context.Context, id string) (s *Session, release 
 		if held {
 			return e.session, sync.OnceFunc(func() { g.release(e.session) }), nil
 		}
-		// It is going; when it has gone it can be loaded again.
+		// It is being taken out; once it is gone it can be loaded again.
 		select {
 		case <-e.session.gone:
 		case <-ctx.Done():
@@ -188,7 +189,7 @@ func (g *Registry) Acquire(ctx context.Context, id string) (s *Session, release 
 	}
 }
 
-// Live returns a session that is live already, as [Registry.Acquire] does, without waiting.
+// Live holds a session that is already live, like [Registry.Acquire], but never waits.
 func (g *Registry) Live(id string) (s *Session, release func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,7 +202,7 @@ func (g *Registry) Live(id string) (s *Session, release func(), ok bool) {
 	return s, sync.OnceFunc(func() { g.release(s) }), true
 }
 
-// entry returns the session's entry, and begins to load a missing one.
+// entry returns the session's entry; it begins to load a missing one.
 func (g *Registry) entry(id string) (*entry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,7 +215,7 @@ func (g *Registry) entry(id string) (*entry, error) {
 	e := &entry{loaded: make(chan struct{})}
 	g.entries[id] = e
 	g.work.Go(func() {
-		// The first caller may go away; others wait for the same load.
+		// The load does not use the caller's context: other callers wait for the same load.
 		ctx, cancel := context.WithTimeout(g.ctx, g.LoadTimeout)
 		defer cancel()
 		s, err := g.load(ctx, id, e)
@@ -229,7 +230,7 @@ func (g *Registry) entry(id string) (*entry, error) {
 	return e, nil
 }
 
-// hold keeps a session live, and reports false if it is going.
+// hold keeps a session live. It reports false if the session is being taken out.
 func (g *Registry) hold(s *Session) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -250,8 +251,8 @@ func (g *Registry) release(s *Session) {
 	s.idleSince = time.Now()
 }
 
-// claim begins to take a session out: from now on it cannot be acquired. It reports false if another goroutine has
-// begun, or, unless it must go, if it is in use.
+// claim begins to take a session out: from then on it cannot be acquired. It reports false if another goroutine has
+// begun that, or, without must, if the session is in use.
 func (g *Registry) claim(s *Session, must bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -262,7 +263,7 @@ func (g *Registry) claim(s *Session, must bool) bool {
 	return true
 }
 
-// forget ends taking sessions out.
+// forget removes sessions that were taken out.
 func (g *Registry) forget(list ...*Session) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -274,7 +275,7 @@ func (g *Registry) forget(list ...*Session) {
 	}
 }
 
-// live returns the sessions that are loaded and not going.
+// live returns the sessions that are loaded and not being taken out.
 func (g *Registry) live() []*Session {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -287,7 +288,7 @@ func (g *Registry) live() []*Session {
 	return list
 }
 
-// Users returns how many use a session here; 0 for one that is not live.
+// Users returns the number of users of a live session, and 0 for any other.
 func (g *Registry) Users(id string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -297,7 +298,7 @@ func (g *Registry) Users(id string) int {
 	return 0
 }
 
-// Count returns how many sessions are live, being loaded or going.
+// Count returns the number of sessions that are live, being loaded or being taken out.
 func (g *Registry) Count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -13,19 +13,19 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// interrupted is a run that was cut off and is to go on in a new one, which the session's ResumeRun says until that
-// begins.
+// interrupted is a run that a new run is to continue. The session's ResumeRun holds its id until the new run begins
+// or is given up.
 type interrupted struct {
 	run record.Run
-	// tries is how many runs the message has had.
+	// tries is the number of runs for the message so far
 	tries int
 }
 
-// errUnwanted is a run that need not go on any more.
+// errUnwanted says that a run need not be resumed any more.
 var errUnwanted = errors.New("the session was used, ended, or its run cancelled meanwhile")
 
-// resumeLater begins a run that goes on where another was cut off. It returns at once. While this process stops it
-// returns: the next holder finds the run to resume.
+// resumeLater continues an interrupted run in a new run, in the background. While this process stops it does
+// nothing: the next holder resumes the run.
 func (g *Registry) resumeLater(s *Session, was interrupted) {
 	if held, err := g.hold(s); !held || err != nil {
 		return
@@ -36,7 +36,8 @@ func (g *Registry) resumeLater(s *Session, was interrupted) {
 	})
 }
 
-// resume tries to begin the run as long as its dependencies are away, and then gives it up.
+// resume tries to begin the run while its dependencies are unavailable, for at most ResumeFor, and then gives the
+// run up.
 func (g *Registry) resume(s *Session, was interrupted) {
 	ctx, cancel := context.WithTimeout(g.ctx, g.ResumeFor)
 	defer cancel()
@@ -47,12 +48,12 @@ func (g *Registry) resume(s *Session, was interrupted) {
 	g.Log.Warn("an interrupted run was not resumed", "session", s.ID, "run", was.run.ID, "error", err)
 	if err := g.persist(g.ctx, s, func() error { return g.giveUp(s, was, err) }); err != nil &&
 		!errors.Is(err, errUnwanted) {
-		g.Log.Warn("that an interrupted run is not resumed was not noted; trying again later", "session", s.ID, "error", err)
+		g.Log.Warn("giving up an interrupted run was not stored; the next holder retries", "session", s.ID, "error", err)
 	}
 }
 
-// tryResume begins a run that answers the same message as the interrupted one and goes on from its last completed
-// step, once the harness has it.
+// tryResume begins a run for the message of the interrupted one once the harness has accepted it. The new run
+// continues from the last completed step.
 func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) error {
 	before := s.Record()
 	if before.ResumeRun != was.run.ID {
@@ -111,8 +112,8 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 	return err
 }
 
-// resumable fails if the run that was got ready for a session as it was before may not begin: with unavailable if
-// it can be tried again.
+// resumable fails if the run prepared for the session as it was before may not begin: with unavailable if a retry
+// may succeed.
 func (g *Registry) resumable(current, before record.Session) error {
 	switch {
 	case current.ResumeRun != before.ResumeRun:
@@ -123,7 +124,7 @@ func (g *Registry) resumable(current, before record.Session) error {
 	return g.refused()
 }
 
-// giveUp notes that a run does not go on after all, so that no later holder tries again.
+// giveUp stores that a run is not resumed, so that no later holder tries.
 func (g *Registry) giveUp(s *Session, was interrupted, why error) error {
 	return s.Update(g.ctx, "", func(current record.Session) (record.Change, error) {
 		if current.ResumeRun != was.run.ID {
@@ -141,7 +142,8 @@ func (g *Registry) giveUp(s *Session, was interrupted, why error) error {
 	}, nil)
 }
 
-// persist calls f until it does not fail with unavailable, the session leaves this process, or ctx ends.
+// persist calls f until it succeeds or fails other than with unavailable, the session leaves this process, or ctx
+// ends.
 func (g *Registry) persist(ctx context.Context, s *Session, f func() error) error {
 	var err error
 	for range pauses.Each(ctx) {
@@ -152,7 +154,7 @@ func (g *Registry) persist(ctx context.Context, s *Session, f func() error) erro
 	return err
 }
 
-// about records an action of this process on a run.
+// about returns an audit record of this process about a run.
 func about(s record.Session, event, requestID string, at int64, run string, payload map[string]any) audit.Record {
 	return s.Audited(audit.Record{TS: at, EventType: event, RequestID: requestID, RunID: run, Payload: payload})
 }

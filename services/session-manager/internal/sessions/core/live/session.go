@@ -24,18 +24,18 @@ type Session struct {
 	fence  lease.Fence
 	frames *frames.Writer
 	entry  *entry
-	gone   chan struct{} // closed when it is out of the registry
+	gone   chan struct{} // closed when the session has left the registry
 
-	// change holds a token while the session changes, until the frames that say so are in the writer's hands.
+	// change holds a token during a change of the session, until the writer has its frames.
 	change chan struct{}
-	lastN  int64 // of the durable frames; guarded by change
+	lastN  int64 // N of the last durable frame; guarded by change
 
 	mu sync.Mutex // guards the fields below
-	// record is the session as the store has it: this process alone writes it. It changes only under change.
+	// record equals the stored session: only this process writes it. It changes only under change.
 	record     record.Session
 	run        *runs.Run
 	attachment *Attachment
-	// adopting is closed when a run that its harness handed over goes on here, nil without one.
+	// adopting is closed when the adoption of a run that its harness handed over has ended; nil before the first.
 	adopting chan struct{}
 
 	// Guarded by the registry's lock.
@@ -45,11 +45,11 @@ type Session struct {
 
 	shaped atomic.Int64
 	kept   keptHistory
-	// compacting holds a token while a manual compaction is at work.
+	// compacting is true during a manual compaction.
 	compacting atomic.Bool
 }
 
-// Compacting takes the turn of a manual compaction, false while another has it. done gives it back.
+// Compacting begins a manual compaction; ok is false during another one. done ends it.
 func (s *Session) Compacting() (done func(), ok bool) {
 	if !s.compacting.CompareAndSwap(false, true) {
 		return nil, false
@@ -57,14 +57,14 @@ func (s *Session) Compacting() (done func(), ok bool) {
 	return func() { s.compacting.Store(false) }, true
 }
 
-// pauses are between the tries while the store is away.
+// pauses are the pauses between retries while the store is unreachable.
 var pauses = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
 
 // Emit implements [runs.Writer].
 func (s *Session) Emit(ctx context.Context, f frames.Frame) error { return s.frames.Emit(ctx, f) }
 
-// Settled returns the session after the change that is under way, if there is one: it includes every change that
-// others can read in the store by then.
+// Settled returns the session after the change in progress, if there is one. It includes every change that readers
+// of the store can see by now.
 func (s *Session) Settled(ctx context.Context) (record.Session, error) {
 	if err := s.lock(ctx); err != nil {
 		return record.Session{}, err
@@ -73,23 +73,23 @@ func (s *Session) Settled(ctx context.Context) (record.Session, error) {
 	return s.Record(), nil
 }
 
-// Record returns the session as it is now.
+// Record returns the session in its present state.
 func (s *Session) Record() record.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.record
 }
 
-// Ledger returns the part of the session's ledger that a run is given. It fails with unavailable while the store is
-// away.
+// Ledger returns the entries of the session's ledger that its runs receive. It fails with unavailable while the
+// store is unreachable.
 func (s *Session) Ledger(ctx context.Context) (contract.Ledger, error) {
 	return s.g.Store.RelevantLedger(ctx, s.ID)
 }
 
-// Shaped counts the changes of the superseded parts. A history that was read at another count is stale.
+// Shaped counts the changes of superseded parts. A history read at another count is stale.
 func (s *Session) Shaped() int64 { return s.shaped.Load() }
 
-// lock lets one change through at a time. It fails only with ctx's error.
+// lock admits one change at a time. It fails only with ctx's error.
 func (s *Session) lock(ctx context.Context) error {
 	select {
 	case s.change <- struct{}{}:
@@ -120,7 +120,7 @@ func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Poi
 		}
 		if !errors.Is(err, fault.Unavailable) {
 			if ctx.Err() == nil {
-				// The lease is lost, or the store refuses the state: drop the session; the next holder repairs it.
+				// The lease is lost, or the store refuses the change: drop the session; the next holder repairs it.
 				s.g.drop(s, err)
 			}
 			return err
@@ -148,10 +148,10 @@ func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, 
 	return record.Verdict{}, ctx.Err()
 }
 
-// Update changes the session as decide says, which is given it as it is and cannot be overtaken. then, unless nil,
-// is called when the change is committed, before any other change. Update fails with decide's error, and with
-// unavailable if the store is away or the session leaves this process. If it cannot be found out whether the change
-// was committed, or the store refuses a change that is valid here, the session is dropped: the next holder reads it
+// Update applies the change that decide returns for the session's present state; no other change comes between. If
+// then is not nil it is called after the commit, before any other change. Update fails with decide's error, and
+// with unavailable if the store is unreachable or the session leaves this process. If the outcome of the commit
+// stays unknown, or the store refuses a change that is valid here, the session is dropped: the next holder reads it
 // from the store.
 func (s *Session) Update(
 	ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func(),
@@ -161,7 +161,7 @@ func (s *Session) Update(
 	}
 	defer s.unlock()
 	if s.left() {
-		return fault.New(fault.Unavailable, "The session leaves this process; ask again shortly.").
+		return fault.New(fault.Unavailable, "The session is moving to another process; try again shortly.").
 			With("subsystem", "session-manager")
 	}
 	c, err := decide(s.Record())
@@ -189,12 +189,12 @@ func (s *Session) Update(
 	return nil
 }
 
-// unknown reports whether a failure leaves open if the change was committed.
+// unknown reports whether the change may have been committed despite the failure.
 func unknown(err error) bool {
 	return err != nil && fault.From(err).Details[fault.CommitUnknown] == true
 }
 
-// harmless reports whether a failure means that the change was not stored and the store agrees with this process.
+// harmless reports whether a failed change was not stored and the session here still equals the stored one.
 func harmless(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.Unavailable:
@@ -205,7 +205,7 @@ func harmless(err error) bool {
 	return record.IsNoSlot(err)
 }
 
-// settle applies a change with a lost answer again, and returns the loss if its result stays unknown.
+// settle applies a change again whose outcome is unknown. It returns cause if the outcome stays unknown.
 func (s *Session) settle(ctx context.Context, c record.Change, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.g.Settle)
 	defer cancel()
@@ -218,14 +218,14 @@ func (s *Session) settle(ctx context.Context, c record.Change, cause error) erro
 	return cause
 }
 
-// number gives durable frames their places. The change is locked, here and below.
+// number sets the N of durable frames. The caller holds change, here and below.
 func (s *Session) number(list []frames.Durable) {
 	for i := range list {
 		list[i].N = s.lastN + int64(i) + 1
 	}
 }
 
-// applied takes note of a change that was committed and publishes its frames.
+// applied updates the session after a committed change and publishes the change's frames.
 func (s *Session) applied(c record.Change, between crash.Point) {
 	s.lastN += int64(len(c.Outbox))
 	s.mu.Lock()
@@ -241,12 +241,12 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 	s.frames.EmitDurable(c.Outbox)
 }
 
-// Ready gives a run to the harness while its row is being stored; see [runs.Ready].
+// Ready hands a run to the harness while its row is being stored; see [runs.Ready].
 func (s *Session) Ready(spec runs.Spec) *runs.Run { return runs.Ready(s.g.Runs, spec) }
 
-// Begin carries out a run with a committed row. It is called by an Update's then.
+// Begin starts a run whose row is committed. Call it from the then function of an Update.
 func (s *Session) Begin(run *runs.Run) {
-	// The caller uses the session, so it can be held.
+	// The caller already holds the session, so it is not being taken out.
 	s.g.mu.Lock()
 	s.users++
 	s.g.mu.Unlock()
@@ -283,14 +283,14 @@ func (s *Session) left() bool {
 	return s.going
 }
 
-// CurrentRun returns the run at work here; it may be nil.
+// CurrentRun returns the run that is active here; it may be nil.
 func (s *Session) CurrentRun() *runs.Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run
 }
 
-// RunAtWork returns the run at work here, after a handover that is under way; it may be nil.
+// RunAtWork returns the run that is active here, after waiting for an adoption in progress; it may be nil.
 func (s *Session) RunAtWork(ctx context.Context) *runs.Run {
 	s.mu.Lock()
 	adopting := s.adopting

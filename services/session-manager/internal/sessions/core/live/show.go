@@ -6,8 +6,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// Show shows a frame to the sessions of a project that are live here, which all sessions with a socket are. It
-// never waits: a session with a buffer that is full twice over goes without.
+// Show emits a frame to the sessions of a project that are live here; a session with a socket is always live in
+// some process. It never waits: a session whose buffer is full twice over drops the frame.
 func (g *Registry) Show(owner, project string, p frames.Payload) {
 	f, err := frames.Render(g.Runs.Renderer, nil, p)
 	if err != nil {
@@ -18,7 +18,7 @@ func (g *Registry) Show(owner, project string, p frames.Payload) {
 	cancel()
 	for _, s := range g.live() {
 		if r := s.Record(); r.Owner == owner && r.ProjectID == project {
-			_ = s.frames.Emit(now, f) // fails where another process shows it
+			_ = s.frames.Emit(now, f) // fails if the session has moved; its new process shows the frame
 		}
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// sweepBatch is how many sessions without a holder are looked at in one sweep, sweepers how many at once.
+// sweepBatch is the largest number of sessions in one sweep, sweepers the number handled at once.
 const (
 	sweepBatch = 256
 	sweepers   = 8
 )
 
-// Run gives up the leases of dead instances of this node, and then keeps leases, looks for runs without a holder,
-// and unloads unused sessions, until ctx ends. Then it takes every session out, in order, and returns when all its
-// goroutines have ended.
+// Run releases the leases of dead instances of this node. Then, until ctx ends, it renews leases, looks for runs
+// without a holder, and unloads unused sessions. Finally it takes every session out in good order and returns when
+// all its goroutines have ended.
 func (g *Registry) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	upkeep, stopUpkeep := context.WithCancel(context.WithoutCancel(ctx))
@@ -37,7 +37,7 @@ func (g *Registry) Run(ctx context.Context) {
 	g.close(context.WithoutCancel(ctx))
 	g.stop()
 	g.work.Wait()
-	g.close(context.WithoutCancel(ctx)) // sessions that were being loaded
+	g.close(context.WithoutCancel(ctx)) // sessions that were being loaded during the first close
 	stopUpkeep()
 	loops.Wait()
 	g.work.Wait()
@@ -57,13 +57,13 @@ func every(ctx context.Context, interval time.Duration, f func(context.Context))
 	}
 }
 
-// boot gives up the leases of instances of this node that have died, and reports false if ctx ends first.
+// boot releases the leases of dead instances of this node. It reports false if ctx ends first.
 func (g *Registry) boot(ctx context.Context) bool {
 	for range pauses.Each(ctx) {
 		n, err := g.Store.ReleaseNode(ctx, g.Self.Node, g.Self.Instance)
 		if err == nil {
 			if n > 0 {
-				g.Log.Info("took back leases of an instance that died", "leases", n)
+				g.Log.Info("released leases of a dead instance", "leases", n)
 			}
 			return true
 		}
@@ -72,7 +72,7 @@ func (g *Registry) boot(ctx context.Context) bool {
 	return false
 }
 
-// renew keeps the leases of live sessions and drops sessions with a lost lease.
+// renew renews the leases of live sessions and drops sessions whose lease is lost.
 func (g *Registry) renew(ctx context.Context) {
 	list := g.live()
 	if len(list) == 0 {
@@ -84,7 +84,7 @@ func (g *Registry) renew(ctx context.Context) {
 	}
 	held, err := g.Store.Renew(ctx, g.Self.Instance, ids, g.LeaseTTL.Milliseconds())
 	if err != nil {
-		// Until another process takes them they stay ours: a write tells.
+		// Leases stay ours until another process takes them; then the next write fails.
 		g.Log.Warn("leases were not renewed", "error", err)
 		return
 	}
@@ -99,13 +99,13 @@ func (g *Registry) renew(ctx context.Context) {
 	}
 }
 
-// sweep makes two kinds of sessions live: those with a run without a holder, which ends the run, and those with a
-// run to resume, which begins it.
+// sweep makes sessions without a holder live that have an active run, which loading adopts or ends, or a run to
+// resume, which loading resumes.
 func (g *Registry) sweep(ctx context.Context) {
 	ids, err := g.Store.Abandoned(ctx, sweepBatch)
 	if err != nil {
 		if ctx.Err() == nil {
-			g.Log.Warn("runs without a holder were not looked for", "error", err)
+			g.Log.Warn("runs without a holder could not be listed", "error", err)
 		}
 		return
 	}
@@ -126,12 +126,12 @@ func (g *Registry) sweep(ctx context.Context) {
 	work.Wait()
 }
 
-// drainWorkspaces halts the runs of workspaces that are drained. Each then waits until it may go on.
+// drainWorkspaces halts the runs in drained workspaces. Each is handed over and continues when the drain ends.
 func (g *Registry) drainWorkspaces(ctx context.Context) {
 	names, err := g.Draining(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			g.Log.Warn("drained workspaces were not looked for", "error", err)
+			g.Log.Warn("drained workspaces could not be listed", "error", err)
 		}
 		return
 	}
@@ -142,7 +142,7 @@ func (g *Registry) drainWorkspaces(ctx context.Context) {
 	}
 }
 
-// unload takes out sessions that were not used for a while.
+// unload takes out sessions that are unused for UnloadAfter.
 func (g *Registry) unload(ctx context.Context) {
 	var list []*Session
 	for _, s := range g.live() {
@@ -159,7 +159,7 @@ func (g *Registry) unused(s *Session) bool {
 	return s.users == 0 && time.Since(s.idleSince) >= g.UnloadAfter
 }
 
-// takeOut closes claimed sessions, notes their published frames, and gives up their leases.
+// takeOut closes claimed sessions, stores their progress, and releases their leases.
 func (g *Registry) takeOut(ctx context.Context, list []*Session) {
 	if len(list) == 0 {
 		return
@@ -171,25 +171,26 @@ func (g *Registry) takeOut(ctx context.Context, list []*Session) {
 		closing.Go(func() { s.frames.Close(ctx) })
 	}
 	closing.Wait()
-	// Without these the next holder finds the same by itself, only later.
+	// Both only save time: the next holder finds the numbers in the stream, and leases expire.
 	err := g.ledger.Flush(ctx)
 	if err == nil {
 		err = g.Store.Release(ctx, fences)
 	}
 	if err != nil {
-		g.Log.Warn("leases were not given up", "sessions", len(list), "error", err)
+		g.Log.Warn("leases were not released", "sessions", len(list), "error", err)
 	}
 	g.forget(list...)
 }
 
-// drop takes a session out after a lost lease or in an unknown state: it is not written here any more.
+// drop takes a session out whose lease is lost or whose stored state is unknown. No further change of it is written
+// here.
 func (g *Registry) drop(s *Session, cause error) {
 	if !g.claim(s, true) {
 		return
 	}
-	g.Log.Warn("a session leaves this process", "session", s.ID, "error", cause)
+	g.Log.Warn("dropping a session", "session", s.ID, "error", cause)
 	g.work.Go(func() {
-		<-s.entry.loaded // it may have been overtaken while it was being loaded
+		<-s.entry.loaded // it may be dropped while it is being loaded
 		if run := s.CurrentRun(); run != nil {
 			run.Abandon()
 			<-run.Done()
@@ -202,8 +203,8 @@ func (g *Registry) drop(s *Session, cause error) {
 	})
 }
 
-// Drain stops taking sessions in and gives each session up as soon as its run has reached a safe point, at the latest
-// when ctx ends, so that another process can go on with it. Requests fail with unavailable from now on.
+// Drain refuses new work with unavailable and releases each session once its run has reached a safe point, at the
+// latest when ctx ends, so that another process can continue it.
 func (g *Registry) Drain(ctx context.Context) {
 	g.shut()
 	var leaving sync.WaitGroup
@@ -216,7 +217,7 @@ func (g *Registry) Drain(ctx context.Context) {
 	leaving.Wait()
 }
 
-// leave gives a session up when its run has ended or is handed over.
+// leave releases a session once its run has ended or is handed over.
 func (g *Registry) leave(ctx context.Context, s *Session) {
 	list := []*Session{s}
 	awaitRuns(ctx, list)
@@ -240,14 +241,14 @@ func (g *Registry) shut() {
 	}
 }
 
-// refused returns why this process takes no new work, nil if it does.
+// refused returns why this process accepts no new work, or nil.
 func (g *Registry) refused() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.refuse
 }
 
-// awaitRuns waits until no session of the list has a run, or ctx ends.
+// awaitRuns waits until the sessions of the list have no run, or ctx ends.
 func awaitRuns(ctx context.Context, list []*Session) {
 	for _, s := range list {
 		if run := s.CurrentRun(); run != nil {
@@ -260,7 +261,7 @@ func awaitRuns(ctx context.Context, list []*Session) {
 	}
 }
 
-// cut ends the runs that are left: in good order if the store lets them until ctx ends.
+// cut ends the runs that are left. They store their end as interrupted if the store answers before ctx ends.
 func (g *Registry) cut(ctx context.Context, list []*Session) {
 	for _, s := range list {
 		if run := s.CurrentRun(); run != nil {
@@ -276,7 +277,7 @@ func (g *Registry) cut(ctx context.Context, list []*Session) {
 	}
 }
 
-// part lets the last frames go out and then ends the holds of sockets.
+// part publishes the last frames and then ends the holds of sockets.
 func (g *Registry) part(ctx context.Context, list []*Session) {
 	ctx, cancel := context.WithTimeout(ctx, g.Farewell)
 	defer cancel()
