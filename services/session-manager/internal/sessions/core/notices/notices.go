@@ -1,9 +1,9 @@
-// Package notices tells the consoles of operators of changes: sessions, projects, approvals that wait, and how many
-// sessions have a run at work.
+// Package notices informs the consoles of operators about changes: of sessions, projects, pending approvals, and
+// the number of sessions with an active run.
 //
-// Notices are told after the change was committed and are kept nowhere: a console that misses some fetches again. A
-// count is taken after the commit that made it necessary, by one goroutine, so that a crowd of changes costs few
-// counts; of two counts the one that was taken later is right, which its version tells.
+// Notices are sent after the commit of the change and are not stored: a console that misses some fetches the state
+// again. One goroutine takes the counts, each after the commit that caused it, so that many changes share one
+// count. Of two counts the one with the higher version is the later.
 package notices
 
 import (
@@ -14,34 +14,34 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// How many sessions may have a run at work at once, in a project and of an operator, without other limits in
-// local.toml.
+// Default limits of the number of sessions with an active run, per project and per operator; local.toml may set
+// others.
 const (
 	PerProject  = 4
 	PerOperator = 16
 )
 
-// Notice is something that an operator is told of.
+// Notice is a change for an operator's consoles.
 type Notice struct {
 	Owner string
-	// The value is of one of the types below.
+	// What is a value of one of the types below.
 	What any
 }
 
 // Session is a session that was created or changed.
 type Session struct{ record.Session }
 
-// Project is a project that was registered or changed; Removed is one that is no longer registered.
+// Project is a project that was registered or changed; Removed is an unregistered one.
 type (
 	Project struct {
 		ID string
-		// State is ready, pending or invalid, "" where it is not known.
+		// State is ready, pending or invalid, "" if it is unknown.
 		State string
 	}
 	Removed struct{ ID string }
 )
 
-// Waiting is an approval that waits, Over is one that no longer does, and Missed says that notices were lost.
+// Waiting is a pending approval, Over is one that is no longer pending, and Missed says that notices were dropped.
 type (
 	Waiting struct {
 		record.Approval
@@ -54,11 +54,11 @@ type (
 	Missed struct{}
 )
 
-// Count is how many sessions of an operator have a run at work.
+// Count is the number of an operator's sessions with an active run, by project.
 type Count struct {
 	Owner      string
 	PerProject map[string]int
-	// Limits are those of the operator's configuration.
+	// Limits come from the operator's configuration.
 	PerProjectLimit, PerOperatorLimit int
 	// Version grows with time.
 	Version int64
@@ -74,16 +74,16 @@ func (c Count) Total() (n int) {
 
 // Store counts.
 type Store interface {
-	// Running returns how many sessions of an operator have a run at work, by project, and a version of the count.
+	// Running returns the number of an operator's sessions with an active run, by project, and a version of the count.
 	Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error)
 }
 
-// Deps are the collaborators of a Sender. Every field is needed.
+// Deps are the dependencies of a Sender. Every field is required.
 type Deps struct {
 	Store Store
-	// Limits returns how many sessions may have a run at work in a project of an operator, and of the operator.
+	// Limits returns the limits of sessions with an active run, per project and per operator.
 	Limits func(ctx context.Context, owner string) (perProject, perOperator int)
-	// Send sends notices to their operators.
+	// Send delivers notices to the consoles of their operators.
 	Send func(ctx context.Context, list []Notice) error
 	Log  *slog.Logger
 }
@@ -93,15 +93,15 @@ type Deps struct {
 // Goroutines: [Sender.Run] is one.
 type Sender struct {
 	Deps
-	wake chan struct{} // has room for one
+	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards the fields below
 	waiting []Notice
-	lost    map[string]bool // operators of whom notices were dropped
-	count   map[string]bool // operators with a changed count
+	lost    map[string]bool // operators with dropped notices
+	count   map[string]bool // operators with a possibly changed count
 }
 
-// maxWaiting is how many notices wait for NATS; of more their operators are told that they missed some.
+// maxWaiting bounds the queued notices. Beyond it notices are dropped and their operators get Missed.
 const maxWaiting = 4096
 
 // New returns a Sender.
@@ -109,7 +109,7 @@ func New(deps Deps) *Sender {
 	return &Sender{Deps: deps, wake: make(chan struct{}, 1), lost: map[string]bool{}, count: map[string]bool{}}
 }
 
-// Tell takes a notice. It never waits.
+// Tell queues a notice. It never waits.
 func (d *Sender) Tell(owner string, what any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,7 +128,8 @@ func (d *Sender) tell(owner string, what any) {
 	}
 }
 
-// Changed takes a committed change of a session that was another before. It never waits.
+// Changed queues the notices for a committed change of a session. before is the session without the change. It
+// never waits.
 func (d *Sender) Changed(before, after record.Session, c record.Change) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +153,7 @@ func (d *Sender) Changed(before, after record.Session, c record.Change) {
 	}
 }
 
-// shown has the fields of a session in notices.
+// shown returns the fields of a session that its notices contain.
 func shown(s record.Session) [4]string {
 	return [4]string{string(s.State), s.Label, s.Blocked(), s.CurrentRun}
 }
@@ -191,7 +192,7 @@ func (d *Sender) send(ctx context.Context) {
 	}
 }
 
-// Count counts the sessions of an operator that have a run at work.
+// Count returns the number of an operator's sessions with an active run, by project, and the limits.
 func (d *Sender) Count(ctx context.Context, owner string) (Count, error) {
 	c := Count{Owner: owner}
 	c.PerProjectLimit, c.PerOperatorLimit = d.Limits(ctx, owner)
