@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Spend is a model call that is about to be made, with its greatest possible use.
+// Spend is the reservation of a model call that is about to be made: its greatest possible use.
 type Spend struct {
 	RunID string
 	// InvocationID is "" for the root agent. Call counts from 1 in the invocation.
@@ -19,32 +19,32 @@ type Spend struct {
 	At               int64
 }
 
-// Settlement is the use of a model call that is over.
+// Settlement is the use of a finished model call.
 type Settlement struct {
 	RunID, InvocationID string
 	Call                int
 	Used                contract.Amount
-	// Estimated says that the use is not known: Used is the reservation.
+	// Estimated says that the use is unknown and Used is the reservation.
 	Estimated bool
 }
 
-// Claim is a model call that the budgets of its session and its operator have to allow.
+// Claim is a model call that the budgets of its session and its operator must allow.
 type Claim struct {
 	Spend
-	// Unpriced says that the price of the model is not known.
+	// Unpriced says that the model's price is unknown.
 	Unpriced bool
-	// Operator is the budget of the operator for the period that began at Since.
+	// Operator is the operator's budget for the period that began at Since.
 	Operator contract.Budget
 	Since    int64
-	// Worked is the time that the run has worked so far.
+	// Worked is the working time of the run so far.
 	Worked time.Duration
 }
 
-// Use is the use of models from one budget.
+// Use is the use of one budget.
 type Use struct {
 	Reserved contract.Amount
 	ByAgent  []contract.Spender
-	// Worked is the time of work, of a session.
+	// Worked is the working time of a session's other runs; 0 for an operator.
 	Worked time.Duration
 }
 
@@ -57,25 +57,26 @@ func (u Use) Spent() contract.Amount {
 	return sum
 }
 
-// Verdict is the answer to a claim.
+// Verdict is the result of a claim.
 type Verdict struct {
-	// Refused says why the call may not be made, nil if it may. Waits says that it may be allowed once a call in flight is
-	// settled.
+	// Refused is the reason against the call, nil if it is allowed. Waits says that a retry may be allowed once a call
+	// in flight is settled.
 	Refused *fault.Error
 	Waits   bool
-	// Walltime is the session's limit in time of work, or 0, and Left the rest for its run, from its beginning.
+	// Walltime is the session's limit of working time, or 0. Left is the working time that remained when its run
+	// began.
 	Walltime, Left time.Duration
-	// States are the budgets as they are with the call, if it may be made.
+	// States are the budgets, including the call if it is allowed.
 	States []contract.BudgetState
 }
 
-// RunWorked is how long a run has worked.
+// RunWorked is the working time of a run.
 type RunWorked struct {
 	RunID string
 	Time  time.Duration
 }
 
-// Overtime is the refusal of more work than a session's budget allows.
+// Overtime is the error if a session's budget of working time is used up.
 func Overtime(limit, worked time.Duration) *fault.Error {
 	return contract.Overdraft{
 		Scope: contract.SessionBudget, Resource: contract.BudgetWalltime, Limit: limit.Milliseconds(),
@@ -83,7 +84,7 @@ func Overtime(limit, worked time.Duration) *fault.Error {
 	}.Fault()
 }
 
-// Judge decides on a claim under one budget.
+// Judge checks a claim against one budget and adds the result to v.
 func (c Claim) Judge(scope contract.BudgetScope, b contract.Budget, u Use, v *Verdict) {
 	if v.Refused != nil || !b.Set() {
 		return

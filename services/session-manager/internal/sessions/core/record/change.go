@@ -11,81 +11,81 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Change is one transaction on a session. Nil and empty fields leave the session as it is. Its ids are made before
-// it is first applied, so that applying it again after a lost answer is noticed and has no effect.
+// Change is one transaction on a session. Nil and empty fields leave the session unchanged. Its ids are generated
+// before the first try, so that a retry after a lost answer is recognised and has no effect.
 type Change struct {
-	// At is when it happens, in milliseconds.
+	// At is the time of the change, in Unix milliseconds.
 	At      int64
 	Session Patch
-	// Messages are appended in order; the store gives them their ordinals.
+	// Messages are appended in order; the store sets their ordinals.
 	Messages []Message
 	// NewRun is added.
 	NewRun *Run
-	// Slot bounds the run that NewRun or StartRun begins, nil for no bound.
+	// Slot limits the active runs beside the one that NewRun or StartRun begins; nil for no limit.
 	Slot *Slot
-	// StartRun is the pending run that begins, as it is from then on.
+	// StartRun is the pending run that begins, in its new state.
 	StartRun *Run
-	// Superseded are messages that no model is given any more.
+	// Superseded are messages that models no longer receive.
 	Superseded []string
 	// Steer is a message that waits for the next step boundary of the run at work.
 	Steer *Steer
 	// Boundary is the step boundary of the root agent that the change stores; it may be nil.
 	Boundary *Boundary
-	// Steered are messages that wait no longer.
+	// Steered are the ids of messages that no longer wait for a step boundary.
 	Steered []string
-	// Released is a run that stands at a safe point and goes on with the session's next holder, Adopted the id of one that
-	// goes on here.
+	// Released is a run that stops at a safe point for the session's next holder to adopt. Adopted is the id of a run
+	// that this holder adopts.
 	Released *RunReleased
 	Adopted  string
 	// EndRun ends the session's run.
 	EndRun *RunEnd
-	// Worked is how long a run has worked so far, nil where that is not kept.
+	// Worked is the working time of a run so far, nil to leave it unchanged.
 	Worked *RunWorked
 	// Cage is the new state of a run's cage.
 	Cage *RunCage
-	// CancelRequested is the run with a noted cancellation.
+	// CancelRequested is the id of the run that an operator wants to stop.
 	CancelRequested string
-	// Steps are added to runs.
+	// Steps are appended to runs.
 	Steps []StepHalf
-	// Invocations are added, Ended are over, Cages are changes of their cages, Files their changed files so far.
-	// The end of a run ends all of its own.
+	// Invocations begin, Ended have ended, Cages are new states of cages of invocations, Files the files changed so
+	// far. The end of a run ends its invocations too.
 	Invocations []Invocation
 	Ended       []Invocation
 	Cages       []InvocationCage
 	Files       []InvocationFiles
-	// Compactions are completed compactions of agents, Flagged is one that the operator has judged, Undone the id of one
-	// that no longer counts.
+	// Compactions are completed compactions of agents, Flagged the operator's judgement of one, Undone the id of one
+	// that no longer applies.
 	Compactions []Compaction
 	Flagged     *CompactionFlag
 	Undone      string
-	// Kept is a message with another mark.
+	// Kept is a message with a new AlwaysKeep mark.
 	Kept *MessageMark
 	// Ledger are new entries of the session's ledger.
 	Ledger []contract.LedgerEntry
-	// Approvals are requests for approval that are added, Answered is one that was answered, Closed are those of an agent
-	// that is over.
-	// The end of a run closes those of its own that are left.
+	// Approvals are new requests, Answered is one that was answered, Closed are those of an ended agent. The end of a
+	// run closes its remaining ones.
 	Approvals []Approval
 	Answered  *Approval
 	Closed    []Approval
-	// Standing is a standing approval that is added, StandingUsed the id of one that allowed a call.
+	// Standing is a new standing approval, StandingUsed the id of one that allowed a call.
 	Standing     *Standing
 	StandingUsed string
-	// Reserved are model calls that are about to be made, Settled are those that are over. The end of a run settles
-	// those of its own that are left.
+	// Reserved are model calls that are about to be made, Settled are finished ones. The end of a run settles its
+	// remaining ones.
 	Reserved []Spend
 	Settled  []Settlement
-	// Cut are the compactions between runs that are over: their calls that are not settled count as reserved.
+	// Cut are the ids of ended compactions between runs; their unsettled model calls count with their full
+	// reservation.
 	Cut []string
-	// Audit is appended to the record.
+	// Audit are new audit records.
 	Audit []audit.Record
-	// Outbox are the frames that tell clients of the change.
+	// Outbox are the frames that show the change to clients.
 	Outbox []frames.Durable
 }
 
-// Patch changes fields of a session.
+// Patch changes fields of a session. Nil and empty fields leave them unchanged.
 type Patch struct {
-	// State is the new state, "" for the one it has. Ended also notes when.
+	// State is the new state, "" for no change. Ended also sets the time of the end.
 	State           State
 	BlockedReason   *string
 	Label           *string
@@ -95,20 +95,20 @@ type Patch struct {
 	AuditHead       *contract.AuditHead
 	// Issue is the number of the issue to work on, or 0.
 	Issue *int64
-	// Budget is one that bounds no use to clear it.
+	// Budget is the new budget; one without limits clears it.
 	Budget *contract.Budget
-	// ResumeRun is a run that is to go on in a new one, "" to clear it.
+	// ResumeRun is an interrupted run that a new run is to continue, "" to clear it.
 	ResumeRun *string
-	// RecalledAt is when the first run began, IdleFiredAt when the hooks for idle sessions were called; Injections are
-	// what hooks add to the system prompt.
+	// RecalledAt is the time of the first run, IdleFiredAt that of the last call of the hooks for idle sessions.
+	// Injections are additions of hooks to the system prompt.
 	RecalledAt, IdleFiredAt *int64
 	Injections              *[]contract.Injection
 }
 
-// Empty reports whether the patch has no field set.
+// Empty reports whether no field of the patch is set.
 func (p Patch) Empty() bool { return p == Patch{} }
 
-// On returns s as it is after the patch.
+// On returns s with the patch applied.
 func (p Patch) On(s Session) Session {
 	if p.State != "" {
 		s.State = p.State
@@ -128,8 +128,8 @@ func (p Patch) On(s Session) Session {
 	return s
 }
 
-// Fields returns the change of the session's own fields. The beginning of a run, or the end of the session, clears
-// the run to resume.
+// Fields returns the patch with the fields that the change implies: the beginning of a run or the end of the
+// session clears ResumeRun.
 func (c Change) Fields() Patch {
 	p := c.Session
 	if c.NewRun != nil || p.State == Ended {
@@ -138,7 +138,7 @@ func (c Change) Fields() Patch {
 	return p
 }
 
-// Recall notes in a change that begins a run that it is the first one of s, and reports whether it is.
+// Recall marks a change that begins the first run of s, and reports whether it does.
 func (c *Change) Recall(s Session) (first bool) {
 	if s.RecalledAt != 0 {
 		return false
@@ -147,8 +147,8 @@ func (c *Change) Recall(s Session) (first bool) {
 	return true
 }
 
-// Given returns the change for a session that is s: a run with a stored cancellation is not resumed, even if it was
-// cut off before it heard of that.
+// Given returns the change for the session s: a run that an operator cancelled is not resumed, even if it was cut
+// off before it received the cancellation.
 func (c Change) Given(s Session) Change {
 	if c.EndRun != nil && s.CancelRequested {
 		c.Session.ResumeRun = nil
@@ -156,7 +156,7 @@ func (c Change) Given(s Session) Change {
 	return c
 }
 
-// On returns s as it is after the change, as the store would read it back.
+// On returns s with the change applied, equal to the session that the store then returns.
 func (c Change) On(s Session) Session {
 	if patch := c.Fields(); !patch.Empty() {
 		s = patch.On(s)
@@ -194,7 +194,7 @@ func (c Change) On(s Session) Session {
 	return s
 }
 
-// plus sums totals up; an unknown cost counts as zero beside a known one.
+// plus adds totals; an unknown cost counts as zero beside a known one.
 func (t Totals) plus(u Totals) Totals {
 	sum := Totals{TokensIn: t.TokensIn + u.TokensIn, TokensOut: t.TokensOut + u.TokensOut, CostUSD: t.CostUSD}
 	if u.CostUSD != nil {
@@ -213,7 +213,7 @@ func set[T any](field *T, value *T) {
 	}
 }
 
-// Slot bounds how many sessions have a run at work at once: in a project, and of an operator.
+// Slot limits the number of sessions with an active run: per project, and per operator.
 type Slot struct{ PerProject, PerOperator int }
 
 // RunCage is the status of a run's cage.
@@ -233,19 +233,19 @@ type RunEnd struct {
 	Steps  int
 }
 
-// RunReleased is a run that is handed over.
+// RunReleased is a run to be handed over.
 type RunReleased struct {
 	RunID string
-	// Partial are the results so far of the steps at work.
+	// Partial are the results so far of the unfinished steps.
 	Partial []StepHalf
 }
 
-// Boundary is a step of the root agent after which it makes another request.
+// Boundary is the end of a root agent's step that another model request follows.
 type Boundary struct {
 	RunID string
 	Step  int
-	// Steers are the messages that are delivered there. With Told the run has been told of them, and later ones wait for
-	// the next boundary; otherwise they are set when the change is stored.
+	// Steers are the messages delivered at the boundary. With Told the run has received them, and later messages wait
+	// for the next boundary; otherwise the store sets Steers when it applies the change.
 	Steers []Steer
 	Told   bool
 }

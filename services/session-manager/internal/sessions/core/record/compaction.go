@@ -13,27 +13,27 @@ type Compaction struct {
 	// InvocationID is the invocation of the agent, "" for the root agent. Only a compaction of the root agent
 	// has spans.
 	InvocationID string
-	// AgentPath is the agent's tree path; before it is stored, that of the audit record.
+	// AgentPath is the agent's tree path, which the store sets from Audit.Agent.
 	AgentPath string
-	// Flag and Notes are those of the operator; they may be nil.
+	// Flag and Notes are the operator's judgement; they may be nil.
 	Flag, Notes *string
-	// UndoneAt is 0 for a valid one.
+	// UndoneAt is 0 while the compaction applies.
 	UndoneAt int64
 }
 
-// CompactionFlag is the operator's judgement of a compaction: both as they are to be; they may be nil.
+// CompactionFlag is the operator's judgement of a compaction: the new values of both fields, which may be nil.
 type CompactionFlag struct {
 	ID          string
 	Flag, Notes *string
 }
 
-// MessageMark says whether no compaction may supersede a message.
+// MessageMark says whether compactions must keep a message.
 type MessageMark struct {
 	ID         string
 	AlwaysKeep bool
 }
 
-// CompactionNotFound is the answer for a compaction that its session does not have.
+// CompactionNotFound is the error for a compaction that its session does not have.
 func CompactionNotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no compaction %q in this session.", id)
 }

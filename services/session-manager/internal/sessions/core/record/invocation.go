@@ -25,7 +25,7 @@ const (
 // Over reports whether the invocation has ended.
 func (s InvocationState) Over() bool { return s != InvocationPending && s != InvocationRunning }
 
-// Exit returns the state as the status of a command: 0, 1, or 130 where it was cancelled.
+// Exit returns the state as an exit status: 0 if it completed, 130 if it was cancelled, else 1.
 func (s InvocationState) Exit() int {
 	switch s {
 	case InvocationCompleted:
@@ -36,7 +36,7 @@ func (s InvocationState) Exit() int {
 	return 1
 }
 
-// Outcome returns the state as the harness has it.
+// Outcome returns the state as the harness's outcome.
 func (s InvocationState) Outcome() contract.Outcome {
 	switch s {
 	case InvocationCompleted:
@@ -47,35 +47,35 @@ func (s InvocationState) Outcome() contract.Outcome {
 	return contract.Failed
 }
 
-// Invocation is one call of an agent by another. Empty texts and zero times are absent values.
+// Invocation is one call of an agent by another. Empty strings and zero times are absent values.
 type Invocation struct {
 	ID, SessionID, RunID string
-	// ParentID is the invocation that called it, "" for the root agent; CallID is the call.
+	// ParentID is the caller's invocation, "" for the root agent; CallID is the tool call.
 	ParentID, CallID string
 	// Name is the agent's key, AgentPath its tree path.
 	Name, AgentPath string
 	State           InvocationState
-	// Cage is the status of its cage, Policy that cage's policy, nil without one.
+	// Cage is the status of its cage, Policy the cage's policy, nil without a cage.
 	Cage   contract.CageStatus
 	Policy *dsl.Cage
 	// Tools are the names of its tools.
 	Tools []string
-	// Prompt is the caller's request, Output its last text; Truncated marks a cut text.
+	// Prompt is the caller's request, Output the agent's last text; Truncated says that Output was cut.
 	Prompt, Output string
 	Truncated      bool
-	// Error says why it failed.
+	// Error is the cause of its failure.
 	Error *fault.Error
-	// Steps and Totals are its own; agents below it count for themselves.
+	// Steps and Totals exclude agents below it.
 	Steps        int
 	Totals       Totals
 	FilesChanged []string
 	StartedAt    int64
 	EndedAt      int64
-	// Kept are its stored steps; only of one that is open in a run that is being put in order.
+	// Kept are its stored steps, set only for an open invocation while its session is being loaded.
 	Kept []transcript.Step
 }
 
-// Result returns the caller's result of an invocation that is over.
+// Result returns an ended invocation as the result of the caller's tool call.
 func (i Invocation) Result() llm.ToolResult {
 	answer := contract.Answer{
 		InvocationID: i.ID,
@@ -100,13 +100,13 @@ type InvocationCage struct {
 	Status contract.CageStatus
 }
 
-// InvocationFiles are the files that an invocation, and those below it that are over, have changed.
+// InvocationFiles are the files that an invocation and the ended ones below it have changed.
 type InvocationFiles struct {
 	ID      string
 	Changed []string
 }
 
-// Change adds files to those that the invocation changed, and reports whether one is new.
+// Change adds changed files to the invocation, and reports whether one is new.
 func (i *Invocation) Change(paths ...string) bool {
 	before := len(i.FilesChanged)
 	for _, path := range paths {
@@ -118,15 +118,15 @@ func (i *Invocation) Change(paths ...string) bool {
 	return len(i.FilesChanged) > before
 }
 
-// InvocationNotFound is the answer for an invocation that its session does not have.
+// InvocationNotFound is the error for an invocation that its session does not have.
 func InvocationNotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no invocation %q in this session.", id)
 }
 
-// Below is the usage of the agents below the root of a run that are over.
+// Below is the usage of the ended agents below the root of a run.
 type Below struct {
 	Totals
-	// Unpriced says that the cost of some of them is not known.
+	// Unpriced says that the cost of at least one of them is unknown.
 	Unpriced bool
 }
 
@@ -136,8 +136,7 @@ func (b *Below) Add(i Invocation) {
 	b.Unpriced = b.Unpriced || i.Totals.CostUSD == nil && i.Steps > 0
 }
 
-// On returns the usage of a run from t, that of its root agent. Its cost is not known if that of one
-// agent is not.
+// On returns the usage of a run whose root agent used t. The cost is nil if the cost of any agent is unknown.
 func (b Below) On(t Totals) Totals {
 	sum := t.plus(b.Totals)
 	if b.Unpriced || t.CostUSD == nil {

@@ -1,8 +1,9 @@
-// Package record holds the stored state of sessions: the session, its messages and runs, the states they go
-// through, and the one form in which they change.
+// Package record holds the stored state of sessions: the session, its messages and runs, their states, and the type
+// of their changes.
 //
-// Everything that happens to a session is one [Change], which the store applies in one transaction under the
-// session's lease, or not at all. No other code writes these tables.
+// After a session is created, each change of it is one [Change], which the store applies in one transaction under
+// the session's lease, or not at all. Reservations of model calls ([Claim]) and the progress of published frames
+// are stored separately.
 package record
 
 import (
@@ -15,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Overrides replace the project's settings; zero fields do not.
+// Overrides replace the project's settings; zero fields leave them unchanged.
 type Overrides struct {
 	// Model is "provider:model".
 	Model string
@@ -23,44 +24,44 @@ type Overrides struct {
 	MaxSteps, MaxOutputTokens int32
 }
 
-// Session is a conversation. Times are milliseconds since the Unix epoch; empty texts and zero times are absent
-// values.
+// Session is a conversation. Times are Unix milliseconds; empty strings and zero times are absent values.
 type Session struct {
 	ID, Owner, ProjectID string
 	Label                string
 	State                State
-	// BlockedReason keeps it from working besides its state: provider_unreachable or context_overflow. See
+	// BlockedReason is provider_unreachable or context_overflow if that kept its last run from working, else "". See
 	// [Session.Blocked].
 	BlockedReason string
 	Overrides     Overrides
 	Budget        contract.Budget
-	// CompiledHash names the snapshot it was created with, ProjectPath and Workspace say where its project is.
+	// CompiledHash is the hash of the snapshot it was created with. ProjectPath and Workspace locate its project.
 	CompiledHash, ProjectPath, Workspace string
-	// ResumeFrom is the session it was forked from.
+	// ResumeFrom is the session whose conversation it continues, or "".
 	ResumeFrom           string
 	CreatedAt, UpdatedAt int64
 	EndedAt              int64
 	MessageCount         int64
-	// AuditHead is where the record of its model requests stands.
+	// AuditHead is the head of the hash chain over its model requests.
 	AuditHead contract.AuditHead
-	// CurrentRun is the run that is pending or at work, with the message that caused it.
+	// CurrentRun is its pending or active run, CurrentMessage the message that caused it.
 	CurrentRun, CurrentMessage string
-	// CancelRequested says that an operator wants that run to stop.
+	// CancelRequested says that an operator wants CurrentRun to stop.
 	CancelRequested bool
-	// ResumeRun is a run that was cut off and is to go on in a new one, until that begins or it is given up.
+	// ResumeRun is an interrupted run that a new run is to continue, "" once that begins or is given up.
 	ResumeRun string
-	// Issue is the number of the issue that it works on.
+	// Issue is the number of the issue that it works on, or 0.
 	Issue int64
-	// RecalledAt is when its first run began, IdleFiredAt when the hooks for idle sessions were last called; 0 for never.
+	// RecalledAt is the time of its first run, IdleFiredAt that of the last call of the hooks for idle sessions; 0 for
+	// never.
 	RecalledAt, IdleFiredAt int64
-	// Injections are what hooks add to the root agent's system prompt.
+	// Injections are additions of hooks to the root agent's system prompt.
 	Injections []contract.Injection
-	// Cage is whether the root agent of that run works in a cage, "" without a run.
+	// Cage is the status of the root agent's cage in CurrentRun, "" without a run.
 	Cage contract.CageStatus
-	// PromptHashes are the prompts of its last run: path to SHA-256.
+	// PromptHashes are the prompts of its last run: path to SHA-256 digest.
 	PromptHashes map[string]string
 	Totals       Totals
-	// Steers wait for the next step boundary of the run at work, in order; only of a live session.
+	// Steers are messages that wait for the run's next step boundary, in order; set only for a live session.
 	Steers []Steer
 }
 
@@ -70,14 +71,13 @@ type Steer struct {
 	CreatedAt   int64
 }
 
-// Untold is an ended session with a workspace that may not have heard of it.
+// Untold is an ended session whose workspace may not know of the end.
 type Untold struct{ Session, Workspace string }
 
-// ResumePending is shown as the blocked_reason of a session with an interrupted run that is about to go on in a new
-// one.
+// ResumePending is the blocked_reason of a session whose interrupted run is about to continue in a new run.
 const ResumePending = "resume_pending"
 
-// Audited returns a record as one of the session.
+// Audited returns r as an audit record of the session.
 func (s Session) Audited(r audit.Record) audit.Record {
 	r.UserID, r.ProjectID, r.SessionID = s.Owner, s.ProjectID, s.ID
 	return r.Clean()
@@ -91,10 +91,10 @@ func (s Session) Blocked() string {
 	return s.BlockedReason
 }
 
-// Totals sums up the use of runs.
+// Totals is the use of runs.
 type Totals struct {
 	TokensIn, TokensOut int64
-	// CostUSD is nil where no price is known.
+	// CostUSD is nil if no price is known.
 	CostUSD *float64
 }
 
@@ -116,80 +116,78 @@ type Message struct {
 	Ordinal int64
 	Role    Role
 	Content string
-	// Blocks is the message in full, nil for one that is one text.
+	// Blocks is the full message, nil for a message that is one text.
 	Blocks []llm.Block
-	// Metadata is nil without a model's text.
+	// Metadata is nil for a message that no model wrote, except a delivered steering message.
 	Metadata             *transcript.Metadata
 	RunID, AgentPath     string
 	SubagentInvocationID string
 	Superseded           bool
 	Cost                 *float64
 	CreatedAt            int64
-	// Spans are the parts that compactions superseded. Summary is the text in the place of all such parts of
-	// the session and SupersededTurns their number of the model's turns: both are set on the first message with
-	// spans, of a history alone.
+	// Spans are the parts that compactions superseded. Summary is the text that replaces all superseded parts of the
+	// session, SupersededTurns the number of the model's turns in them. Both are set only in a history, on the first
+	// message with spans.
 	Spans           []contract.Span
 	Summary         string
 	SupersededTurns int
-	// AlwaysKeep says that no compaction may supersede it.
+	// AlwaysKeep says that compactions must not supersede it.
 	AlwaysKeep bool
 }
 
-// Part is a part of a session's messages: those between two ordinals, both left out. Before 0 is no upper end.
+// Part selects a session's messages between two ordinals, both excluded. Before 0 means no upper bound.
 type Part struct {
 	After, Before int64
 	NewestFirst   bool
 }
 
-// ActiveRun is a run that is pending or at work. StartedAt is 0 while it is pending; Prompt is the beginning of the
-// message.
+// ActiveRun is a pending or active run. StartedAt is 0 while it is pending. Prompt is the beginning of its message.
 type ActiveRun struct {
 	ID, SessionID, ProjectID string
 	State                    RunState
 	Cage                     contract.CageStatus
 	CreatedAt, StartedAt     int64
 	Prompt                   string
-	// Agents are those at work below the root, the oldest first.
+	// Agents are its active agents below the root, oldest first.
 	Agents []Invocation
 }
 
-// Run is one operator's message and the work it caused.
+// Run is the work on one message.
 type Run struct {
 	ID, SessionID, Owner, ProjectID string
-	// TriggerMessageID started it, MessageID is its own message.
+	// TriggerMessageID is the message that started it, MessageID the message that it writes.
 	TriggerMessageID, MessageID string
 	State                       RunState
 	StopReason                  llm.StopReason
-	// Error says why it failed.
+	// Error is the cause of its failure.
 	Error  *fault.Error
 	Totals Totals
 	Steps  int
-	// CompiledHash and PromptHashes (path to SHA-256) are its inputs.
+	// CompiledHash is the hash of its snapshot, PromptHashes (path to SHA-256 digest) its prompts.
 	CompiledHash                  string
 	PromptHashes                  map[string]string
 	CreatedAt, StartedAt, EndedAt int64
-	// CancelRequestedAt is when an operator wanted it to stop.
+	// CancelRequestedAt is the time at which an operator cancelled it, or 0.
 	CancelRequestedAt int64
-	// ReleasedAt is when its holder released it at a safe point, 0 for a run that is at work or over; Worked is how long
-	// it had worked.
+	// ReleasedAt is the time at which its holder handed it over, 0 for a run that is active or over; Worked is its
+	// working time until then.
 	ReleasedAt int64
 	Worked     time.Duration
-	// Cage is whether its root agent works in a cage.
+	// Cage is the status of its root agent's cage.
 	Cage contract.CageStatus
-	// Issue is the number of the issue that it works on.
+	// Issue is the number of the issue that it works on, or 0.
 	Issue int64
-	// Asking are its pending requests for approval, set only while the session is being loaded.
+	// Asking are its pending approvals, set only while the session is being loaded.
 	Asking []Approval
-	// Cut are the invocations that it was cut off in, and those that answer the open calls of its root agent, with
-	// the oldest first; Below is the usage of those that are over. Both are set only while the session is being
-	// loaded.
+	// Cut are its open invocations, and the ended ones that answer open calls of its root agent, oldest first; Below
+	// is the usage of the ended ones. Both are set only while the session is being loaded.
 	Cut   []Invocation
 	Below Below
 }
 
 //convert:one storedAs(role llm.Role) Message transcript.Stored >Role=role >AfterStep=in.AfterStep() >Running=-
 
-// AfterStep returns the step whose results a message followed into its run, 0 for another message.
+// AfterStep returns the step after which a steering message was delivered to its run, 0 for any other message.
 func (m Message) AfterStep() int {
 	if m.Metadata == nil || m.Metadata.Kind != transcript.KindSteer {
 		return 0
@@ -197,14 +195,13 @@ func (m Message) AfterStep() int {
 	return m.Metadata.AfterStep
 }
 
-// History returns messages as a model reads them: without superseded ones, and without those of agents below the
-// root.
+// History returns the messages that a model receives: without superseded ones and those of agents below the root.
 func History(messages []Message) []transcript.Stored {
 	roles := map[Role]llm.Role{Operator: llm.RoleUser, Primary: llm.RoleAssistant, System: llm.RoleSystem}
 	stored := make([]transcript.Stored, 0, len(messages))
 	for _, m := range messages {
 		if m.Metadata != nil && m.Metadata.Kind == transcript.KindSummary {
-			continue // its compaction places it
+			continue // its compaction adds it
 		}
 		if role, ok := roles[m.Role]; ok && !m.Superseded {
 			stored = append(stored, storedAs(m, role))
@@ -213,21 +210,22 @@ func History(messages []Message) []transcript.Stored {
 	return stored
 }
 
-// Handed is the state of a run that was handed over, besides its steps.
+// Handed is the state of a run that was handed over, without its steps.
 type Handed struct {
-	// Approvals are the newest of its open calls.
+	// Approvals are the newest approvals of its open calls.
 	Approvals []Approval
-	// Calls are the numbers of the last model calls, by invocation.
+	// Calls are the numbers of the last model calls, by invocation id.
 	Calls map[string]int
-	// Spent is the use of models that counts against invocations at work, by invocation.
+	// Spent is the use that counts against the budgets of active invocations, by invocation id.
 	Spent map[string][]contract.SpentBefore
-	// Spans are the superseded steps of its message. Summary and SupersededTurns are those of the whole conversation.
+	// Spans are the superseded steps of the run's message. Summary and SupersededTurns are those of the whole
+	// conversation.
 	Spans           []contract.Span
 	Summary         string
 	SupersededTurns int
 }
 
-// NotFound is the answer for a session the caller cannot see.
+// NotFound is the error for a session that the caller cannot see.
 func NotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no session %q.", id)
 }
@@ -235,32 +233,32 @@ func NotFound(id string) *fault.Error {
 // ReasonIssueBusy is the reason of a conflict with another run on the same issue.
 const ReasonIssueBusy = "issue_busy"
 
-// IssueBusy is the answer for a run on an issue that another one works on.
+// IssueBusy is the error for a run on an issue on which another run works.
 func IssueBusy(number int64) *fault.Error {
 	return fault.New(fault.Conflict, "Another run works on issue #%d; wait for it, or cancel it.", number).
 		With("reason", ReasonIssueBusy).With("number", number)
 }
 
-// The reasons why there is no slot.
+// The reasons for a refused slot.
 const (
 	PerProject  = "per_project"
 	PerOperator = "per_operator"
 )
 
-// FullSlots says that as many sessions have a run at work as may: the reason is [PerProject] or [PerOperator].
+// FullSlots says that the limit of sessions with an active run is reached. Reason is [PerProject] or [PerOperator].
 type FullSlots struct {
 	Reason  string `json:"reason"`
 	Running int    `json:"running_count"`
 	Limit   int    `json:"limit"`
 }
 
-// NoSlot is the answer where a run cannot begin because of that.
+// NoSlot is the error for a run that cannot begin because a limit is reached.
 func NoSlot(f FullSlots) *fault.Error {
 	return fault.New(fault.Conflict, "Concurrency limit still reached; no slot available.").
 		With("reason", f.Reason).With("running_count", f.Running).With("limit", f.Limit)
 }
 
-// NoSlotOf returns the details of [NoSlot].
+// NoSlotOf returns the details of a [NoSlot] error.
 func NoSlotOf(err error) (f FullSlots) {
 	d := fault.From(err).Details
 	f.Reason, _ = d["reason"].(string)
@@ -269,7 +267,7 @@ func NoSlotOf(err error) (f FullSlots) {
 	return f
 }
 
-// IsNoSlot reports whether err is a [NoSlot].
+// IsNoSlot reports whether err is a [NoSlot] error.
 func IsNoSlot(err error) bool {
 	if err == nil || fault.CodeOf(err) != fault.Conflict {
 		return false
@@ -278,7 +276,7 @@ func IsNoSlot(err error) bool {
 	return reason == PerProject || reason == PerOperator
 }
 
-// RunNotFound is the answer for a run that its session does not have.
+// RunNotFound is the error for a run that its session does not have.
 func RunNotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no run %q in this session.", id)
 }

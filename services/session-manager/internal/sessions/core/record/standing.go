@@ -10,32 +10,32 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Standing is an approval that covers later calls too: of its session, or of all sessions of the project in its
-// folder. Times are milliseconds; 0 is no time.
+// Standing is an approval that also covers later calls: in its session, or in all sessions of the project in the
+// same folder. Times are Unix milliseconds, or 0.
 type Standing struct {
 	ID, Owner, ProjectID, ProjectPath string
-	// SessionID is "" for one of the project.
+	// SessionID is "" for a standing approval of the project.
 	SessionID string
-	// ApprovalID is the request that was answered so, Subject the shown call.
+	// ApprovalID is the request whose answer created it, Subject the call that the operator saw.
 	ApprovalID string
 	Subject    contract.Subject
 	Kind       contract.StandingKind
-	// Words is how many first words of the command must be the same, 0 but for [contract.SameWords].
+	// Words is the number of first words of the command that must match, 0 unless Kind is [contract.SameWords].
 	Words     int
 	CreatedAt int64
 	CreatedBy string
 	RevokedAt int64
 	RevokedBy string
-	// Used is how many calls it has allowed.
+	// Used is the number of calls that it has allowed.
 	Used       int64
 	LastUsedAt int64
 }
 
-// leastWords is how many first words of a command must be the same at least.
+// leastWords is the least number of first words that must match.
 const leastWords = 2
 
-// Covers reports whether a call is covered: of the same agent, tool and cage, for no reason that was not shown, and
-// otherwise as the kind says.
+// Covers reports whether a call is covered: the same agent, tool and cage, no reason beyond those that the operator
+// saw, and a match by the kind.
 func (s Standing) Covers(of contract.Subject) bool {
 	was := s.Subject
 	if of.Tool != was.Tool || of.Agent != was.Agent || of.Cage != was.Cage || !slices.Contains(of.Standing, s.Kind) {
@@ -57,7 +57,7 @@ func (s Standing) Covers(of contract.Subject) bool {
 	return false
 }
 
-// FirstWords returns the words that the covered commands begin with, nil for another kind.
+// FirstWords returns the first words of the covered commands, nil for another kind.
 func (s Standing) FirstWords() []string {
 	if s.Kind != contract.SameWords || s.Words > len(s.Subject.Words) {
 		return nil
@@ -65,7 +65,7 @@ func (s Standing) FirstWords() []string {
 	return s.Subject.Words[:s.Words]
 }
 
-// Scope is session or project.
+// Scope returns session or project.
 func (s Standing) Scope() string {
 	if s.SessionID == "" {
 		return ScopeProject
@@ -80,10 +80,10 @@ const (
 	ScopeProject = "project"
 )
 
-// maxSaid bounds a text within a sentence, in bytes.
+// maxSaid bounds a quoted text in a sentence, in bytes.
 const maxSaid = 300
 
-// Sentence names the covered calls.
+// Sentence describes the covered calls.
 func (s Standing) Sentence() string {
 	of := s.Subject
 	what := ""
@@ -112,7 +112,7 @@ func said(text string) string {
 	return text
 }
 
-// Offers returns the standing approvals that a pending request may become.
+// Offers returns the standing approvals that the answer to a pending request may create.
 func (a Approval) Offers() []Standing {
 	if a.State != ApprovalPending {
 		return nil
@@ -130,20 +130,20 @@ func (a Approval) Offers() []Standing {
 	return list
 }
 
-// Hash stands for the shown subject.
+// Hash returns a digest of the call that the operator sees.
 func (a Approval) Hash() string { return a.Subject.Fingerprint() }
 
-// MaxStanding is how many standing approvals may be in force in a project of an operator.
+// MaxStanding is the largest number of valid standing approvals in a project of an operator.
 const MaxStanding = 200
 
-// StandingLimit is the answer for one more.
+// StandingLimit is the error for a standing approval beyond [MaxStanding].
 func StandingLimit() *fault.Error {
 	return fault.New(fault.Conflict,
 		"This project has %d standing approvals, the most; revoke one with `kaged approvals revoke`.", MaxStanding).
 		With("reason", "standing_limit").With("limit", MaxStanding)
 }
 
-// StandingNotFound is the answer for a standing approval that the operator does not have.
+// StandingNotFound is the error for a standing approval that the operator does not have.
 func StandingNotFound(id string) *fault.Error {
 	return fault.New(fault.NotFound, "There is no standing approval %q; `kaged approvals list` shows those there are.", id)
 }

@@ -20,8 +20,8 @@ func push(change func(*contract.Subject)) contract.Subject {
 	return s
 }
 
-// A standing approval covers the same call, and of kind words those that begin alike; another tool, agent, cage,
-// folder, reason or form of command is asked about.
+// A standing approval covers the same call, and with kind words also commands with the same first words; another
+// tool, agent, cage, folder, reason or form of command needs a new approval.
 func TestStandingCovers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -80,7 +80,7 @@ func words(list ...string) func(*contract.Subject) {
 	return func(s *contract.Subject) { s.Words, s.Command = list, "other" }
 }
 
-// A change of the same files by the same tool is covered, one of more files or with a command is not.
+// A change of the same files by the same tool is covered; one of other files or with a command is not.
 func TestStandingCoversFiles(t *testing.T) {
 	t.Parallel()
 	edit := func(paths ...string) contract.Subject {
@@ -102,7 +102,7 @@ func TestStandingCoversFiles(t *testing.T) {
 	}
 }
 
-// The sentence names the covered calls, and a text of an agent cannot end it.
+// The sentence describes the covered calls; a quote in an agent's command cannot end the quoted text.
 func TestStandingSentence(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]record.Standing{

@@ -7,40 +7,40 @@ type State string
 
 // The states of a session.
 const (
-	// Idle: it takes a message.
+	// Idle: it accepts a message.
 	Idle State = "idle"
 	// Queued: a message waits for a slot.
 	Queued State = "queued"
-	// Running: a run is at work.
+	// Running: a run is active.
 	Running State = "running"
-	// Paused: it stands at a checkpoint.
+	// Paused: its run stopped at a checkpoint.
 	Paused State = "paused"
-	// Failed: it could not be restored after a crash. It takes a message.
+	// Failed: its state could not be repaired after a crash. It accepts a message.
 	Failed State = "failed"
 	// Ended: it is over.
 	Ended State = "ended"
 )
 
-// Event is a cause of a session's change of state.
+// Event is a cause of a change of a session's state.
 type Event string
 
 // The events.
 const (
-	// Posted: a message came and its run starts.
+	// Posted: a message came and its run begins.
 	Posted Event = "posted"
-	// Throttled: a message came and there is no slot for its run.
+	// Throttled: a message came and no slot is free for its run.
 	Throttled Event = "throttled"
-	// Resumed: a slot was found for the message that waits.
+	// Resumed: the waiting message got a slot.
 	Resumed Event = "resumed"
-	// Discarded: the message that waits was withdrawn.
+	// Discarded: the waiting message was withdrawn.
 	Discarded Event = "discarded"
-	// Finished: the run is over, however it ended.
+	// Finished: the run ended with any outcome.
 	Finished Event = "finished"
-	// Followed: the run is completed and a message that was to steer it waits for the next one.
+	// Followed: the run completed before it received a steering message; that message now waits for the next run.
 	Followed Event = "followed"
 	// Checkpointed: the run stopped at a checkpoint.
 	Checkpointed Event = "checkpointed"
-	// Continued: a checkpoint was left and work goes on.
+	// Continued: the checkpoint was left and work continues.
 	Continued Event = "continued"
 	// Settled: a checkpoint was left and no work is pending.
 	Settled Event = "settled"
@@ -50,7 +50,7 @@ const (
 	Closed Event = "closed"
 )
 
-// transitions is the whole life of a session: from a state, by an event, to a state. Other transitions are refused.
+// transitions lists all transitions: state, event, next state. Others are refused.
 var transitions = map[State]map[Event]State{
 	Idle:    {Posted: Running, Throttled: Queued, Closed: Ended},
 	Queued:  {Resumed: Running, Discarded: Idle, Closed: Ended},
@@ -60,8 +60,8 @@ var transitions = map[State]map[Event]State{
 	Ended:   {},
 }
 
-// On returns the state that follows s when e happens. Where e cannot happen it fails with gone for an ended session and
-// with conflict (details.current_state) for any other.
+// On returns the state after event e. If the event is not allowed in s it fails with gone for an ended session, and
+// with conflict (details.current_state) otherwise.
 func (s State) On(e Event) (State, error) {
 	if next, ok := transitions[s][e]; ok {
 		return next, nil
@@ -73,7 +73,7 @@ func (s State) On(e Event) (State, error) {
 		With("current_state", string(s))
 }
 
-// Gone is the answer to a change of an ended session.
+// Gone is the error for a change of an ended session.
 func Gone() *fault.Error {
 	return fault.New(fault.Gone, "The session has ended; create a new one.").With("current_state", string(Ended))
 }

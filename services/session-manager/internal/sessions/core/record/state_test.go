@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// A run that is cut off after an operator wanted it to stop is not to go on in another.
+// A run that is cut off after an operator cancelled it is not resumed.
 func TestCancelledDoesNotGoOn(t *testing.T) {
 	id := "r"
 	s := record.Change{NewRun: &record.Run{ID: id}}.On(record.Session{})
@@ -27,8 +27,8 @@ func TestCancelledDoesNotGoOn(t *testing.T) {
 
 var states = []record.State{record.Idle, record.Queued, record.Running, record.Paused, record.Failed, record.Ended}
 
-// A session goes through its life by these steps and no others; an ended session refuses with gone, another with a
-// conflict that names its state. A-MSG-POST-09, H-STORE-03.
+// A session accepts these transitions and no others; an ended session refuses with gone, any other with a conflict
+// that names its state. A-MSG-POST-09, H-STORE-03.
 func TestTransitions(t *testing.T) {
 	type step struct {
 		from  record.State

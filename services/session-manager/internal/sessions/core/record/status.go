@@ -1,13 +1,13 @@
 package record
 
-// Status is a project's sessions and recent work in numbers.
+// Status is statistics of a project's sessions and recent work.
 type Status struct {
-	// Sessions are counts by state.
+	// Sessions are the numbers of sessions by state.
 	Sessions map[State]int
-	// Answers and Used are of the last 24 hours: messages of root agents, and the use of runs.
+	// Answers is the number of root agents' messages in the last 24 hours, Used the use of runs in that time.
 	Answers int
 	Used    Totals
-	// Recent are the last runs, newest first, LiveAgents the agents at work below root agents.
+	// Recent are the last runs, newest first. LiveAgents is the number of active agents below root agents.
 	Recent     []Run
 	LiveAgents int
 }
