@@ -15,32 +15,32 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// agent is an agent at work: the root, with an invocation without id, or one below it.
+// agent is an active agent: the root agent, with an empty invocation id, or one below it.
 type agent struct {
 	record.Invocation
 	steps []transcript.Step
-	// settled are calls without a stored turn yet.
+	// settled are the uses of model calls whose turn is not stored yet.
 	settled []record.Settlement
-	// begun is closed when the beginning is on disk and its frame out; nil from then on.
+	// begun is closed when the agent's beginning is on disk and the writer has its frame; nil after that was awaited.
 	begun chan struct{}
 }
 
-// errUnknownAgent is a harness that reports an event of an agent that it did not start, or that has ended.
+// errUnknownAgent is the failure of a harness that reports an event of an agent that it did not start or has ended.
 var errUnknownAgent = fault.New(fault.Internal, "The harness reported an event of an agent that is not at work.")
 
-// CancelInvocation asks an agent below the root to stop, and those that it called, and returns at once; the channel
-// is closed when its end is stored, or the run is over. It returns nil for one that is not at work.
+// CancelInvocation asks an agent below the root, and those below it, to stop, and returns at once. The channel is
+// closed when the agent's end is stored or the run is over. It is nil for an agent that is not active.
 func (r *Run) CancelInvocation(id, reason string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	over := r.agents[id]
 	if over != nil && r.stream != nil {
-		go r.stream.CancelInvocation(id, reason) // it may wait for the network; it ends with the stream
+		go r.stream.CancelInvocation(id, reason) // Sending may block on the network; it ends with the stream.
 	}
 	return over
 }
 
-// child takes in an event of an agent below the root.
+// child handles an event of an agent below the root.
 func (l *relay) child(id string, event contract.Event) error {
 	if e, ok := event.(contract.AgentStarted); ok {
 		return l.agentStarted(id, e)
@@ -78,7 +78,7 @@ func (l *relay) child(id string, event contract.Event) error {
 	return l.step(a, event)
 }
 
-// childText shows the output of an agent below the root, or of a tool of it.
+// childText shows the output of an agent below the root, or of one of its tools.
 func (l *relay) childText(p frames.SubagentOutput, text string) error {
 	for _, p.Text = range clip.JSONPieces(text, frames.MaxText) {
 		if err := l.emit(p); err != nil {
@@ -88,7 +88,7 @@ func (l *relay) childText(p frames.SubagentOutput, text string) error {
 	return nil
 }
 
-// unseen reports whether an event shows clients nothing.
+// unseen reports whether an event has no frame.
 func unseen(event contract.Event) bool {
 	switch event.(type) {
 	case contract.CallWanted, contract.Record, contract.MessageStart:
@@ -97,13 +97,14 @@ func unseen(event contract.Event) bool {
 	return false
 }
 
-// begun waits until the beginning of an agent is on disk and its frame out, so that the agent's own follow.
+// begun waits until the beginning of an agent is on disk and the writer has its frame, so that the agent's own
+// frames follow it.
 func (l *relay) begun(a *agent) error {
 	if a.begun == nil {
 		return nil
 	}
 	select {
-	case <-a.begun: // with its first request
+	case <-a.begun: // already stored, with the agent's first request
 		a.begun = nil
 		return nil
 	default:
@@ -114,8 +115,8 @@ func (l *relay) begun(a *agent) error {
 	return err
 }
 
-// agentStarted stores and shows the beginning of an invocation. It waits for neither: the agent's first model call,
-// which comes at once, shares its commit.
+// agentStarted queues the beginning of an invocation to be stored and shown. It does not wait for either, so that
+// the agent's first model call, which follows at once, shares the commit.
 func (l *relay) agentStarted(id string, e contract.AgentStarted) error {
 	if parent := l.below[e.ParentID]; id == "" || l.below[id] != nil || e.ParentID != "" && parent == nil {
 		return errUnknownAgent
@@ -152,14 +153,15 @@ func policyOf(s *projects.Snapshot, path string) *dsl.Cage {
 	return nil
 }
 
-// outcomesBelow are the states of invocations that ended so.
+// outcomesBelow are the states of invocations by outcome.
 var outcomesBelow = map[contract.Outcome]record.InvocationState{
 	contract.Completed: record.InvocationCompleted, contract.Failed: record.InvocationFailed,
 	contract.Cancelled: record.InvocationCancelled,
 }
 
-// agentEnded stores and shows the end of an invocation. It waits for neither: the result of its call, which comes at
-// once, shares its commit if it is the last of its step. What is shown meanwhile is held back, so that it follows.
+// agentEnded queues the end of an invocation to be stored and shown. It does not wait for either: if the call was
+// the last of its step, the call's result follows at once and shares the commit. Frames emitted meanwhile are held
+// back, so that they follow.
 func (l *relay) agentEnded(a *agent, e contract.AgentEnded) error {
 	for _, other := range l.below {
 		if other.ParentID == a.ID {
@@ -195,7 +197,7 @@ func (l *relay) agentEnded(a *agent, e contract.AgentEnded) error {
 	return nil
 }
 
-// closeAgent lets those go on that wait for the end of an agent, once it is on disk. It ends with the run.
+// closeAgent wakes the waiters for the end of an agent once the end is on disk. It ends with the run.
 func (r *Run) closeAgent(id string, stored <-chan struct{}) {
 	select {
 	case <-stored:
@@ -209,8 +211,8 @@ func (r *Run) closeAgent(id string, stored <-chan struct{}) {
 	}
 }
 
-// follows reports whether an event comes at once after the end of an agent and is stored with it: the last result of a
-// step, the end of the step, and the next request. Records are shown to no client.
+// follows reports whether an event follows the end of an agent at once and is stored with it: the last result of a
+// step, the end of the step, and the next request. Audit records have no frame.
 func (l *relay) follows(h contract.Happening) bool {
 	a := &l.root
 	if h.InvocationID != "" {
@@ -237,8 +239,8 @@ func (l *relay) follows(h contract.Happening) bool {
 	return false
 }
 
-// settle waits until the ends of agents are on disk and their frames out, and shows what was held back. With hurry the
-// keeper waits for no company.
+// settle waits until the ends of agents are on disk and the writer has their frames, then shows the held frames.
+// With hurry the keeper commits without waiting for further jobs.
 func (l *relay) settle(hurry bool) error {
 	if len(l.ends) == 0 {
 		return nil
@@ -261,8 +263,8 @@ func (l *relay) settle(hurry bool) error {
 	return nil
 }
 
-// settleAll waits for the beginnings and ends of agents that are on their way to disk: the run is over. If the
-// session is lost to this process they are left to its next holder.
+// settleAll waits until the beginnings and ends of agents are on disk, because the run is over. If the session is
+// lost to this process, its next holder ends them.
 func (l *relay) settleAll() {
 	if l.settle(true) != nil {
 		return
@@ -274,7 +276,7 @@ func (l *relay) settleAll() {
 	}
 }
 
-// await waits until a job is on disk and its frames are in the writer's hands.
+// await waits until a job is on disk and the writer has its frames.
 func (l *relay) await(done <-chan struct{}) error {
 	select {
 	case <-done:
@@ -284,7 +286,7 @@ func (l *relay) await(done <-chan struct{}) error {
 	}
 }
 
-// closeAgents lets those go on that wait for the end of an agent: the run is over.
+// closeAgents wakes all waiters for the end of an agent: the run is over.
 func (r *Run) closeAgents() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,7 +296,7 @@ func (r *Run) closeAgents() {
 	r.agents = nil
 }
 
-// questionsOf takes the open questions of an agent that has ended.
+// questionsOf removes and returns the open questions of an agent that has ended.
 func (r *Run) questionsOf(id string) []record.Approval {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -310,13 +312,13 @@ func (r *Run) questionsOf(id string) []record.Approval {
 	return left
 }
 
-// overAgent is an invocation that is over, with its stored and shown results.
+// overAgent is an ended invocation with everything to be stored and shown about its end.
 type overAgent struct {
 	record.Invocation
 	usage llm.Usage
-	// message is the id of the message that keeps its text.
+	// message is the id of the message with its last text.
 	message string
-	// closed are its open requests for approval.
+	// closed are its open approvals.
 	closed []record.Approval
 }
 

@@ -19,15 +19,15 @@ var verdicts = map[record.ApprovalState]contract.Verdict{
 // question is an open approval.
 type question struct {
 	approval record.Approval
-	// answered is closed when it is no longer open.
+	// answered is closed when the question is no longer open.
 	answered chan struct{}
-	// by is the standing approval that allows it, nil where an operator is asked.
+	// by is the standing approval that allows the call, nil if an operator is asked.
 	by *record.Standing
 }
 
-// Answer ends a request for approval that is stored as pending: it is on disk when Answer returns, and the harness
-// knows. It fails with conflict if another answer was first, time was, or the run is ending, and with stale_lease
-// or unavailable if the session leaves this process meanwhile.
+// Answer answers a pending approval. When it returns, the answer is stored and sent to the harness. It fails with
+// conflict if the approval was answered or has expired, or the run is ending, and with stale_lease or unavailable
+// if the session leaves this process meanwhile.
 func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) {
 	q, err := r.claim(id)
 	if err != nil {
@@ -46,10 +46,10 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 	if err := announce(r.Renderer, &c, id, resolvedFrame(answered)); err != nil {
 		return record.Approval{}, err
 	}
-	// The caller may leave; the answer is on its way all the same.
+	// The commit does not end with the caller's context.
 	if err := r.writer.Commit(r.life, c, crash.ApprovalAnswered); err != nil {
 		if r.life.Err() != nil {
-			err = fault.Wrap(err, fault.Unavailable, "The session leaves this process; ask again shortly.").
+			err = fault.Wrap(err, fault.Unavailable, "The session is moving to another process; try again shortly.").
 				With("subsystem", "session-manager")
 		}
 		return record.Approval{}, err
@@ -58,7 +58,7 @@ func (r *Run) Answer(id string, how record.Resolution) (record.Approval, error) 
 	return answered, nil
 }
 
-// claim takes a question out of those that are open. [Run.asking] counts it until its answer is told.
+// claim removes a question from the open ones. [Run.asking] counts it until the harness has the answer.
 func (r *Run) claim(id string) (*question, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +74,8 @@ func (r *Run) claim(id string) (*question, error) {
 	return q, nil
 }
 
-// closeQuestions takes all open questions: the run ends before their answers. Later ones are not taken in.
+// closeQuestions removes and returns all open questions, because the run ends. No question is accepted from then
+// on.
 func (r *Run) closeQuestions() []record.Approval {
 	r.mu.Lock()
 	var left []record.Approval
@@ -88,7 +89,7 @@ func (r *Run) closeQuestions() []record.Approval {
 	return left
 }
 
-// ask takes in a question of an agent, which is to be stored.
+// ask handles an agent's question, to be stored.
 func (l *relay) ask(invocation string, e contract.ApprovalRequested) {
 	if l.asksAgain(e) {
 		return
@@ -131,7 +132,7 @@ func (r *Run) asked(c *record.Change, q *question) error {
 	})
 }
 
-// await denies a stored question when its time is over.
+// await refuses the call of a stored question at its expiry, or allows it at once if a standing approval covers it.
 func (r *Run) await(q *question) {
 	if q.by != nil {
 		r.tellAllowed(q.approval.ID)
@@ -140,7 +141,7 @@ func (r *Run) await(q *question) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.questions[q.approval.ID] != q {
-		return // answered already, or the run is ending
+		return // already answered, or the run is ending
 	}
 	r.asking.Go(func() {
 		timer := time.NewTimer(time.Until(time.UnixMilli(q.approval.ExpiresAt)))
@@ -159,7 +160,7 @@ func (r *Run) await(q *question) {
 	})
 }
 
-// The records of requests for approval. The first comes from the tool runner.
+// The audit events of approvals. The tool runner creates the first.
 const approvalRequested = "tool.approval.requested"
 
 var approvalEvents = map[record.ApprovalState]string{
@@ -167,7 +168,7 @@ var approvalEvents = map[record.ApprovalState]string{
 	record.ApprovalExpired: "tool.approval.expired", record.ApprovalClosed: "tool.approval.closed",
 }
 
-// resolved records the end of a request for approval.
+// resolved returns the audit record of the end of an approval.
 func resolved(s record.Session, requestID string, a record.Approval) audit.Record {
 	payload := map[string]any{
 		"approval_id": a.ID, "tool_name": a.Subject.Tool, "tool_call_id": a.CallID, "caller": a.Subject.Agent,
@@ -192,7 +193,7 @@ func resolved(s record.Session, requestID string, a record.Approval) audit.Recor
 
 //convert:one resolvedFrame record.Approval frames.ApprovalResolved ID=ApprovalID CallID=ToolCallID
 
-// closing adds the closing of open questions to the end of a run or of an agent.
+// closing adds the closing of open questions to the change that ends a run or an agent.
 func closing(
 	render frames.Renderer, c *record.Change, s record.Session, requestID string, left []record.Approval,
 ) error {

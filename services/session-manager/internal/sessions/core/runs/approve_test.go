@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// question is a question of the harness to an operator.
+// question returns the harness's question for an operator.
 func question(id string) contract.ApprovalRequested {
 	return contract.ApprovalRequested{
 		ID: id, CallID: "c",
@@ -24,7 +24,7 @@ func question(id string) contract.ApprovalRequested {
 	}
 }
 
-// sent returns the types of the frames a change sends.
+// sent returns the types of the frames of a change.
 func sent(c record.Change) string {
 	var list []string
 	for _, d := range c.Outbox {
@@ -33,8 +33,8 @@ func sent(c record.Change) string {
 	return strings.Join(list, " ")
 }
 
-// A question is stored with its records and announced before it can be answered; the answer is stored before the
-// harness knows it; a second answer is refused (T-CAT-04).
+// A question is stored with its audit records and announced before it can be answered. The answer is stored before
+// the harness receives it; a second answer is refused (T-CAT-04).
 func TestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -77,7 +77,7 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// A question without an answer in time is denied.
+// A question without an answer expires, and its call is refused.
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -96,7 +96,8 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// The end of a run, of any kind, closes its questions: in one change, with a frame and a record of each.
+// The end of a run, with any outcome, closes its questions in the same change, each with a frame and an audit
+// record.
 func TestEndClosesQuestions(t *testing.T) {
 	for name, end := range map[string]func(*harness, *runs.Run){
 		"completed": func(h *harness, _ *runs.Run) { h.events <- contract.Finished{Outcome: contract.Completed} },
@@ -138,7 +139,7 @@ func TestEndClosesQuestions(t *testing.T) {
 	}
 }
 
-// Of many simultaneous answers one is heard, and the run's end waits until the harness has heard it.
+// One of many simultaneous answers succeeds, and the run ends only after the harness has received it.
 func TestRacingAnswers(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -147,7 +148,7 @@ func TestRacingAnswers(t *testing.T) {
 		h.events <- turn(1, true, "c")
 		<-h.stored
 		h.events <- question("a")
-		h.events <- contract.Delta{Text: "x"} // taken only when the question is
+		h.events <- contract.Delta{Text: "x"} // received only after the question
 		var answers sync.WaitGroup
 		var mu sync.Mutex
 		heard := 0

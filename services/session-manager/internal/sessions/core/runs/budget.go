@@ -11,10 +11,11 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// showEvery is how often the budgets of the session and the operator are shown at most, but for refusals.
+// showEvery is the least interval at which the budgets are shown, except for refusals.
 const showEvery = time.Second
 
-// wanted takes in a model call that is about to be made. It waits for its record, and in a metered run for the budgets.
+// wanted handles a model call that is about to be made. The call waits until its audit record is stored, and in a
+// run with a budget until the budgets allow it.
 func (l *relay) wanted(invocation string, e contract.CallWanted) error {
 	s := record.Spend{
 		RunID: l.ID(), InvocationID: invocation, Call: e.Call, SessionID: l.spec.Session.ID, Owner: l.spec.Session.Owner,
@@ -30,7 +31,7 @@ func (l *relay) wanted(invocation string, e contract.CallWanted) error {
 	return l.settle(false)
 }
 
-// settled takes in the use of a model call. That of a turn is stored with it.
+// settled handles the use of a model call. The use for a turn is stored with the turn.
 func (l *relay) settled(a *agent, e contract.CallSettled) {
 	s := record.Settlement{RunID: l.ID(), InvocationID: a.ID, Call: e.Call, Used: e.Amount, Estimated: e.Estimated}
 	if e.OfTurn {
@@ -40,7 +41,7 @@ func (l *relay) settled(a *agent, e contract.CallSettled) {
 	l.keep(job{settled: []record.Settlement{s}})
 }
 
-// judge asks the budgets whether a call may be made, and tells the harness.
+// judge checks a call against the budgets and sends the verdict to the harness.
 func (k *keeper) judge(c record.Claim) error {
 	cfg, err := k.Config.Config(k.life, k.spec.Session.Owner)
 	if err != nil {
@@ -59,7 +60,8 @@ func (k *keeper) judge(c record.Claim) error {
 	return nil
 }
 
-// grant tells the harness whether a model call may be made. The relay sees a broken stream too.
+// grant sends the verdict on a model call to the harness. A broken stream is left to the relay, which notices it
+// too.
 func (k *keeper) grant(s record.Spend, v record.Verdict) {
 	k.mu.Lock()
 	stream := k.stream
@@ -67,7 +69,7 @@ func (k *keeper) grant(s record.Spend, v record.Verdict) {
 	_ = stream.Grant(s.InvocationID, contract.CallGranted{Call: s.Call, Err: v.Refused, Waits: v.Waits})
 }
 
-// timed ends the run when the time of work of its session is used up.
+// timed ends the run when the working time of its session is used up.
 func (k *keeper) timed(v record.Verdict) {
 	if v.Walltime == 0 {
 		k.worked.bound(0, nil)
@@ -78,7 +80,7 @@ func (k *keeper) timed(v record.Verdict) {
 	})
 }
 
-// overtime returns the error of a run in a session without time of work left, nil for another reason.
+// overtime returns reason if the session's working time is used up, else nil.
 func overtime(reason error) *fault.Error {
 	f := new(fault.Error)
 	if errors.As(reason, &f) && f.Code == fault.BudgetExceeded {
@@ -87,7 +89,7 @@ func overtime(reason error) *fault.Error {
 	return nil
 }
 
-// refused records that a budget ends the run.
+// refused audits that a budget ends the run.
 func (l *relay) refused(f *fault.Error) {
 	payload := map[string]any{"run_id": l.ID(), "session_id": l.spec.Session.ID, "reason": f.Msg}
 	for _, key := range []string{"scope", "resource", "limit", "spent"} {
@@ -96,7 +98,7 @@ func (l *relay) refused(f *fault.Error) {
 	l.record(contract.NewRecord(contract.BudgetRefused, string(record.Primary), payload))
 }
 
-// show shows the budgets that judged a call.
+// show shows the budgets that a call was checked against.
 func (k *keeper) show(invocation string, v record.Verdict) {
 	if v.Refused == nil && time.Since(k.shown) < showEvery {
 		return

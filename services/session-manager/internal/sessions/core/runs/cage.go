@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// CageAtStart is the status of the root agent's cage before the harness has reported on it.
+// CageAtStart returns the status of the root agent's cage before the harness reports on it.
 func CageAtStart(s *projects.Snapshot) contract.CageStatus {
 	if s.Caged {
 		return contract.CagePending

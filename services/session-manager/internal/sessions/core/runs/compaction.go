@@ -9,22 +9,22 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// compaction takes in a stage of a compaction. A completed one is stored with its frame and the use of its summarizer,
-// before the turn that follows; a client that is told of it finds it.
+// compaction handles a stage of a compaction. A completed one is stored with its frame and the use of its
+// summarizer before the turn that follows, so that a client that receives the frame can fetch it.
 func (l *relay) compaction(a *agent, e contract.Compaction) error {
 	if e.Phase != contract.CompactionCompleted {
 		return l.told(a.ID, e)
 	}
 	done := record.Compaction{Compaction: e, SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: a.ID}
 	if a.ID != "" {
-		done.Spans = nil // the conversation of an agent below the root ends with its call
+		done.Spans = nil // the conversation of an agent below the root is not stored
 	}
 	l.keep(job{compactions: []record.Compaction{done}, audit: l.abouts(e.Audit), settled: a.settled})
 	a.settled = nil
 	return nil
 }
 
-// Compacted adds a completed compaction to a change, and the message of its summarizer.
+// Compacted adds a completed compaction, and its summarizer's message, to a change.
 func Compacted(r frames.Renderer, c *record.Change, done record.Compaction) error {
 	if use := done.Compactor; use != nil && done.InvocationID == "" && done.Fallback == "" {
 		done.SummaryMessageID = ident.New()

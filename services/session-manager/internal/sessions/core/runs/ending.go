@@ -15,31 +15,31 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// ending is how a run ends.
+// ending is the end of a run.
 type ending struct {
 	contract.Finished
 	steps []transcript.Step
-	// asking are the open requests for approval.
+	// asking are the open approvals.
 	asking []record.Approval
-	// open are the invocations that have not ended, as they began; answers those of the root's last step that have;
-	// used is the use of all that have ended.
+	// open are the invocations that have not ended; answers are the ended ones that answer calls of the root's last
+	// step; used is the use of all ended ones.
 	open    []*agent
 	answers []record.Invocation
 	used    record.Below
-	// provider and model answered first; they may be "".
+	// provider and model are those of the first answer; they may be "".
 	provider, model string
-	// resume says that a new run is to go on from there.
+	// resume says that a new run is to continue from here.
 	resume bool
 }
 
-// outcomes are the states of runs that ended so.
+// outcomes are the states of runs by outcome.
 var outcomes = map[contract.Outcome]record.RunState{
 	contract.Completed: record.RunCompleted, contract.Failed: record.RunFailed, contract.Cancelled: record.RunCancelled,
 }
 
-// describe writes the end of a run into a change.
+// describe adds the end of a run to a change.
 func (e *ending) describe(r *Run, c *record.Change) error {
-	// A run that is cancelled while it is cut off must not go on.
+	// A run that was cancelled before it was cut off must not be resumed.
 	e.resume = e.Err != nil && e.Err.Code == fault.Interrupted && r.reason() == nil &&
 		r.Resumes(r.spec.Inputs.Snapshot, r.spec.Tries)
 	return e.write(r.Renderer, r.spec.Run, r.spec.Session, r.spec.RequestID, c)
@@ -96,7 +96,7 @@ func (e *ending) write(
 		frames.SessionState{State: string(c.Session.State), BlockedReason: blocked})
 }
 
-// announce adds the frames of a change to it, named after their subject.
+// announce adds frames to a change, with ids made from their subject and type.
 func announce(render frames.Renderer, c *record.Change, about string, payloads ...frames.Payload) error {
 	for _, p := range payloads {
 		id := about + "." + p.Kind().Name
@@ -115,7 +115,7 @@ func announce(render frames.Renderer, c *record.Change, about string, payloads .
 	return nil
 }
 
-// measure returns the run's use: the harness's sum, or the sum of its steps if the harness did not finish.
+// measure returns the run's use: the harness's sum, or the sum of the run's steps if the harness sent none.
 func (e *ending) measure() (llm.Usage, *llm.Stats) {
 	if e.Usage != (llm.Usage{}) || e.Stats != nil {
 		return e.Usage, e.Stats
@@ -135,7 +135,7 @@ func (e *ending) message(run record.Run, usage llm.Usage, stats *llm.Stats, at i
 		Metadata: &transcript.Metadata{Provider: e.provider, Model: e.model, StopReason: e.Stop, Stats: stats},
 	}
 	if n := len(e.steps); n > 0 {
-		// The message ends with the model of the last step.
+		// The message names the model of its last step.
 		m.Metadata.Provider, m.Metadata.Model = e.steps[n-1].Provider, e.steps[n-1].Model
 	}
 	if usage != (llm.Usage{}) {
@@ -177,8 +177,7 @@ func (e *ending) audit(run record.Run, s record.Session, requestID string, usage
 	return about(run, s, requestID, "run.ended", at, payload)
 }
 
-// cutOff records the calls without stored results, because the run was cut off in between: whether they ran, and
-// with which effect, is unknown, and the record must not be silent about it.
+// cutOff returns an audit record for each call without a stored result, because its effects are unknown.
 func (e *ending) cutOff(run record.Run, s record.Session, requestID string, at int64) []audit.Record {
 	if e.Outcome == contract.Completed {
 		return nil
@@ -190,7 +189,7 @@ func (e *ending) cutOff(run record.Run, s record.Session, requestID string, at i
 	return records
 }
 
-// unfinished returns the records of the open calls of an agent.
+// unfinished returns the audit records of the open calls of an agent.
 func (e *ending) unfinished(run record.Run, s record.Session, requestID string, at int64, invocation, path string,
 	steps []transcript.Step,
 ) []audit.Record {
@@ -216,16 +215,16 @@ func (e *ending) unfinished(run record.Run, s record.Session, requestID string, 
 	return records
 }
 
-// about returns a record about a run.
+// about returns an audit record about a run.
 func about(run record.Run, s record.Session, requestID, event string, at int64, payload map[string]any) audit.Record {
 	return s.Audited(audit.Record{
 		TS: at, EventType: event, RequestID: requestID, RunID: run.ID, AgentPath: string(record.Primary), Payload: payload,
 	})
 }
 
-// Interrupted describes the end of a run after the death of its process: its stored steps are kept, it has failed
-// as interrupted, or was cancelled if an operator had wanted that, and the session is in the state next. With
-// resume a new run is to go on from there, unless it was cancelled.
+// Interrupted returns the change that ends a run after its process died. The run keeps its stored steps and fails
+// as interrupted, or is cancelled if an operator had cancelled it; the session gets the state next. With resume a
+// new run is to continue it, unless it was cancelled.
 func Interrupted(
 	render frames.Renderer, s record.Session, run record.Run, steps []transcript.Step, next record.State, resume bool,
 ) (record.Change, error) {
@@ -248,8 +247,8 @@ func Interrupted(
 	return c, err
 }
 
-// Announce adds the frames that say that a run has begun, and which prompts it does not take from their files, to
-// the change that begins it.
+// Announce adds the frames about the beginning of a run, and about prompts whose accepted text it uses instead of
+// their file, to the change that begins the run.
 func Announce(
 	render frames.Renderer, c *record.Change, run record.Run, held []projects.HeldPrompt, blockedReason string,
 ) error {

@@ -21,20 +21,21 @@ import (
 // Continued is the state of a run that was handed over.
 type Continued struct {
 	record.Handed
-	// Steps are those of the root agent. A step at work has the results so far.
+	// Steps are the root agent's steps. An unfinished one has its results so far.
 	Steps []transcript.Step
-	// Invocations are the agents at work below the root, each after its caller, with their steps.
+	// Invocations are the active agents below the root with their steps, each after its caller.
 	Invocations []record.Invocation
-	// Answers are the children of the root that are over, without stored results; Below is the use of all that are over.
+	// Answers are the ended children of the root whose results are not stored. Below is the use of all ended agents
+	// below the root.
 	Answers []record.Invocation
 	Below   record.Below
-	// Until is how long the run waits for its workspace and for a harness.
+	// Until is the end of the wait for the run's workspace and a harness.
 	Until time.Time
-	// Prepare gathers the inputs; it fails with unavailable while the workspace is away.
+	// Prepare gathers the inputs. It fails with unavailable while the workspace is unreachable.
 	Prepare func(context.Context) (projects.Inputs, error)
 }
 
-// OpenCalls returns the calls without a result of the steps at work.
+// OpenCalls returns the ids of the calls without a result in unfinished steps.
 func (c *Continued) OpenCalls() []string {
 	var ids []string
 	for _, call := range transcript.Open(c.Steps) {
@@ -48,7 +49,7 @@ func (c *Continued) OpenCalls() []string {
 	return ids
 }
 
-// Message returns the complete steps of the root agent as the message of a run at work.
+// Message returns the complete steps of the root agent as the message of an active run.
 func (c *Continued) Message(id string) transcript.Stored {
 	done := c.Steps
 	if n := len(done); n > 0 && !done[n-1].Done {
@@ -60,14 +61,14 @@ func (c *Continued) Message(id string) transcript.Stored {
 	}
 }
 
-// Agents returns the invocations as the harness is given them, the root's first.
+// Agents returns the active agents in the harness's form, the root agent first.
 func (c *Continued) Agents(run record.Run) []contract.Continued {
 	root := c.agent(record.Invocation{Kept: c.Steps})
 	root.Messages, root.WorkedMS = nil, run.Worked.Milliseconds()
 	list := []contract.Continued{root}
 	for _, i := range c.Invocations {
 		one := c.agent(i)
-		// The clock of a run stands while an operator is asked, so no agent has worked for longer than its run.
+		// A run's clock pauses while an operator is asked, so no agent has worked longer than its run.
 		one.WorkedMS = min(max(run.ReleasedAt-i.StartedAt, 0), run.Worked.Milliseconds())
 		list = append(list, one)
 	}
@@ -105,10 +106,11 @@ func (c *Continued) agent(i record.Invocation) contract.Continued {
 	return out
 }
 
-// pauses are between the tries to give a run to another harness.
+// pauses are the pauses between attempts to give the run to a harness.
 var pauses = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second, Spread: true}
 
-// startAgain gives a run that was handed over to a harness. It tries as long as its workspace or every harness is away.
+// startAgain gives a run that was handed over to a harness. It retries until c.Until while the workspace or every
+// harness is unavailable.
 func (r *Run) startAgain(s Start) (stream Stream, err error) {
 	c := r.spec.Continued
 	ctx, cancel := context.WithDeadline(r.ctx, c.Until)
@@ -125,7 +127,7 @@ func (r *Run) startAgain(s Start) (stream Stream, err error) {
 	return nil, err
 }
 
-// adopt notes that a run that was handed over goes on here. It comes before any model is asked.
+// adopt stores that this process continues a run that was handed over, before the run makes any model request.
 func (r *Run) adopt() error {
 	c := r.spec.Continued
 	if c == nil {
@@ -138,7 +140,7 @@ func (r *Run) adopt() error {
 	return r.writer.Commit(r.life, change, crash.RunAdopted)
 }
 
-// release adds the release of the run to a change.
+// release adds the handover of the run to a change.
 func (k *keeper) release(c *record.Change, released record.RunReleased) {
 	c.Released = &released
 	c.Audit = append(c.Audit, about(k.spec.Run, k.spec.Session, k.spec.RequestID, "run.handed_over", c.At, map[string]any{
@@ -146,7 +148,7 @@ func (k *keeper) release(c *record.Change, released record.RunReleased) {
 	}))
 }
 
-// released returns the state in which the run is handed over.
+// released returns the state to be handed over.
 func (l *relay) released() *record.RunReleased {
 	out := record.RunReleased{RunID: l.ID()}
 	partial := func(a *agent) {
@@ -163,14 +165,14 @@ func (l *relay) released() *record.RunReleased {
 	return &out
 }
 
-// recalled is an approval of before the run was handed over.
+// recalled is an approval from before the handover.
 type recalled struct {
 	record.Approval
 	// asked says that the harness waits for the answer.
 	asked bool
 }
 
-// recall takes over the open questions, the agents and the time of work of a run that was handed over.
+// recall restores the open questions, the agents and the working time of a run that was handed over.
 func (r *Run) recall() {
 	c := r.spec.Continued
 	if c == nil {
@@ -193,7 +195,7 @@ func (r *Run) recall() {
 	}
 }
 
-// awaitRecalled lets the open questions of a run that was handed over expire.
+// awaitRecalled starts the expiry of the open questions from before the handover.
 func (r *Run) awaitRecalled() {
 	r.mu.Lock()
 	open := slices.Collect(maps.Values(r.questions))
@@ -203,8 +205,8 @@ func (r *Run) awaitRecalled() {
 	}
 }
 
-// decide tells the harness a stored answer. One to a question of before the run was handed over waits until the harness
-// asks again.
+// decide sends a stored answer to the harness. If the question is from before the handover, the answer waits until
+// the harness asks again.
 func (r *Run) decide(a record.Approval) {
 	r.mu.Lock()
 	stream := r.stream
@@ -216,16 +218,16 @@ func (r *Run) decide(a record.Approval) {
 	}
 	r.mu.Unlock()
 	if stream != nil {
-		// The relay sees a broken stream too.
+		// The relay notices a broken stream too.
 		_ = stream.Decide(a.ID, contract.Decision{Verdict: verdicts[a.State], Comment: a.Comment})
 	}
 }
 
-// changedSince is the answer to a question that no longer fits the call.
+// changedSince is the answer to a question whose subject has changed since the handover.
 const changedSince = "The call would have other effects than those that the operator was asked about before kaged " +
 	"was restarted, so it was not made. Make it again."
 
-// asksAgain takes in a question that was asked before the run was handed over, and reports whether it is one.
+// asksAgain handles a question that was asked before the handover, and reports whether this is one.
 func (l *relay) asksAgain(e contract.ApprovalRequested) bool {
 	l.mu.Lock()
 	known := l.recalled[e.ID]
@@ -239,7 +241,7 @@ func (l *relay) asksAgain(e contract.ApprovalRequested) bool {
 	switch {
 	case !reflect.DeepEqual(a.Subject, e.Subject):
 		if a.State == record.ApprovalPending {
-			// Another answer may have been first; the call is refused all the same.
+			// Another answer may come first; the call is refused all the same.
 			go l.Answer(a.ID, record.Resolution{State: record.ApprovalDenied, Comment: changedSince})
 			return true
 		}

@@ -16,7 +16,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// handed is a run that was handed over in its second step, with a result, and a question about another call.
+// handed returns a run that was handed over in its second step, which has one result and a question about its other
+// call.
 func handed(state record.ApprovalState) *runs.Continued {
 	first := transcript.Step{Turn: transcript.Turn{Turn: turn(1, true, "a").Turn}, Done: true}
 	first.Results = []llm.ToolResult{{CallID: "a", Content: "of a"}}
@@ -34,8 +35,8 @@ func handed(state record.ApprovalState) *runs.Continued {
 	}
 }
 
-// A run that was handed over goes on with its steps once a harness is there; that it does is stored before its harness
-// may ask a model. Its message is written once, of the steps before and after.
+// A run that was handed over continues with its steps once a harness is available. The adoption is stored before
+// the harness may make a model request. Its one message has the steps from before and after the handover.
 func TestContinued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -87,7 +88,7 @@ func TestContinued(t *testing.T) {
 	})
 }
 
-// A question that was answered while the run was handed over, or that no longer fits the call, is not asked again.
+// A question that was answered during the handover, or whose subject has changed, is not asked again.
 func TestContinuedQuestion(t *testing.T) {
 	for name, c := range map[string]struct {
 		state   record.ApprovalState
@@ -117,8 +118,8 @@ func TestContinuedQuestion(t *testing.T) {
 	}
 }
 
-// A run that no harness takes in time ends as one that was cut off, with its steps. One that is handed over before a
-// harness has it is left as it is.
+// A run that no harness accepts in time ends as interrupted, with its steps. If it is handed over before a harness
+// accepts it, no row is written.
 func TestContinuedWithoutAHarness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()

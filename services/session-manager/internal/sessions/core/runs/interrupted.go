@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// endAgents ends the agents that are still at work when their run ends, the deepest first, so that each ends after
-// those that it called, and answers the open calls of the root with how far its children came.
+// endAgents ends the agents that are active when their run ends, deepest first, so that each ends after those below
+// it. The open calls of the root get the ends of their agents as results.
 func (e *ending) endAgents(render frames.Renderer, s record.Session, requestID string, c *record.Change) error {
 	for _, a := range deepestFirst(e.open) {
 		over := e.cut(a, c.At)
@@ -41,7 +41,7 @@ func (e *ending) endAgents(render frames.Renderer, s record.Session, requestID s
 	return nil
 }
 
-// deepestFirst returns agents so that each stands behind those that it called.
+// deepestFirst sorts agents so that each follows those below it.
 func deepestFirst(open []*agent) []*agent {
 	byID := make(map[string]*agent, len(open))
 	for _, a := range open {
@@ -58,7 +58,7 @@ func deepestFirst(open []*agent) []*agent {
 	return sorted
 }
 
-// cut returns an agent that its run left at work as it ends: as far as its stored steps say.
+// cut returns the end of an agent that is active when its run ends, computed from its stored steps.
 func (e *ending) cut(a *agent, at int64) overAgent {
 	o := overAgent{Invocation: a.Invocation, message: ident.New()}
 	usage, stats := transcript.Sum(a.steps)
@@ -79,7 +79,7 @@ func (e *ending) cut(a *agent, at int64) overAgent {
 	return o
 }
 
-// lastText returns the text of the last turn that has one.
+// lastText returns the last non-empty text of a turn.
 func lastText(steps []transcript.Step) string {
 	for _, s := range slices.Backward(steps) {
 		if text := transcript.Content(s.Blocks); text != "" {
@@ -89,7 +89,7 @@ func lastText(steps []transcript.Step) string {
 	return ""
 }
 
-// answer gives the open calls of the root's last step the results of the agents that they called.
+// answer adds the ends of the agents that the root's last step called as results of its open calls.
 func (e *ending) answer() {
 	open := transcript.Open(e.steps)
 	if len(open) == 0 || len(e.answers) == 0 {
@@ -99,7 +99,7 @@ func (e *ending) answer() {
 	last := &e.steps[len(e.steps)-1]
 	last.Results = slices.Clone(last.Results)
 	for _, call := range open {
-		for _, i := range slices.Backward(e.answers) { // providers may use an id again
+		for _, i := range slices.Backward(e.answers) { // newest first: providers may reuse an id
 			if i.CallID == call.ID {
 				result := i.Result()
 				result.Name = cmp.Or(call.Name, result.Name)

@@ -20,7 +20,7 @@ type job struct {
 	acks  []Half
 	audit []audit.Record
 	head  *contract.AuditHead
-	// injections are what hooks add to the system prompt.
+	// injections are additions of hooks to the system prompt.
 	injections *[]contract.Injection
 	cage       *record.RunCage
 	cages      []record.InvocationCage
@@ -31,8 +31,8 @@ type job struct {
 	// compactions are completed ones, ledger are new entries.
 	compactions []record.Compaction
 	ledger      []contract.LedgerEntry
-	// reserved are new model calls, settled finished ones. The harness sends the calls in granted once they are on
-	// disk. claim is a new call that also has to pass the budgets.
+	// reserved are new model calls, settled finished ones. Calls in granted are allowed once they are on disk; claim
+	// is a new call that the budgets must allow too.
 	reserved []record.Spend
 	granted  []record.Spend
 	settled  []record.Settlement
@@ -46,7 +46,7 @@ type job struct {
 	done []chan struct{}
 	// question is a request for approval.
 	question *question
-	// end is the end of the run, released the state in which it is handed over. A job with either is the last one.
+	// end is the end of the run, released the state to be handed over. A job with either is the last one.
 	end      *ending
 	released *record.RunReleased
 	// now asks for a commit without delay, because the run waits for it. soon says that a model request follows at
@@ -96,9 +96,9 @@ func (j *job) unask() {
 // keeper commits jobs. It is used by one goroutine.
 type keeper struct {
 	*Run
-	// revision is the configuration's revision from which the harness has its routes.
+	// revision is the revision of the configuration from which the harness has its routes.
 	revision uint64
-	// shown is when the budgets of the session and the operator were shown.
+	// shown is the time at which the budgets were last shown.
 	shown time.Time
 }
 
@@ -143,7 +143,7 @@ func (j *job) last() bool {
 	return j.end != nil || j.released != nil || j.question != nil || j.claim != nil
 }
 
-// shortly is how long results wait at most for the record of the request that follows them.
+// shortly bounds the time that results wait for the audit record of the request that follows them.
 const shortly = 5 * time.Millisecond
 
 func (k *keeper) awaitMore(j *job) {
@@ -289,9 +289,9 @@ func passing(halves []Half, turn, results, childTurn, childResults crash.Point) 
 	}
 }
 
-// foretell sends the harness the news for the root agent's next request before the step's results are on disk. So the
-// harness makes the request meanwhile, and its record is committed with the results. A run that ends at this step gets
-// no news.
+// foretell sends the harness the news for the root agent's next request before the step's results are on disk. So
+// the harness prepares the request meanwhile, and its audit record is committed with the results. A run that ends
+// at this step gets no news.
 func (k *keeper) foretell(j *job) {
 	if j.boundary == 0 {
 		return

@@ -19,24 +19,24 @@ import (
 // relay turns a run's events into frames and records. It is used by one goroutine.
 type relay struct {
 	*Run
-	scratch []byte // for payloads
+	scratch []byte // reused for payloads
 	root    agent
 	started *contract.MessageStart
-	// below are the agents at work below the root, by invocation; order has their ids in the order of their begin;
-	// used is the use of those that are over.
+	// below are the active agents below the root, by invocation id; order has the ids in the order of their start;
+	// used is the use of the ended ones.
 	below map[string]*agent
 	order []string
 	used  record.Below
-	// ends are the ends of agents that are on their way to disk, and held what is shown after them; see [relay.settle].
+	// ends are closed when the ends of agents are on disk; held are the frames to show after that; see [relay.settle].
 	ends []chan struct{}
 	held []frames.Payload
-	// answers are the children of the root that are over, without stored results.
+	// answers are the ended children of the root whose results are not stored.
 	answers []record.Invocation
-	// debugged are the debug sessions that are not over, by their ids: the last event of each.
+	// debugged are the debug sessions that have not ended, by id.
 	debugged map[string]contract.DebugEvent
 }
 
-// newRelay returns a relay, with the state of a run that was handed over.
+// newRelay returns a relay, with its state restored if the run was handed over.
 func newRelay(r *Run) *relay {
 	l := &relay{Run: r, below: map[string]*agent{}}
 	c := r.spec.Continued
@@ -51,7 +51,7 @@ func newRelay(r *Run) *relay {
 	return l
 }
 
-// run reads events until the run is over and returns its end. A panic is a failed run, not a dead process.
+// run reads events until the run is over and returns its end. A panic fails the run and leaves the process running.
 func (l *relay) run() (end ending) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -119,7 +119,7 @@ func (l *relay) handle(h contract.Happening) error {
 	return l.step(&l.root, h.Event)
 }
 
-// step takes in an event that is the same for every agent, save that it names the agent's invocation.
+// step handles the events that every agent has.
 func (l *relay) step(a *agent, event contract.Event) error {
 	switch e := event.(type) {
 	case contract.TurnDone:
@@ -142,7 +142,7 @@ func (l *relay) step(a *agent, event contract.Event) error {
 	return nil
 }
 
-// told records and shows an event.
+// told audits and shows an event.
 func (l *relay) told(invocation string, e contract.Told) error {
 	if records := e.Records(); len(records) > 0 {
 		l.record(records...)
@@ -156,7 +156,7 @@ func (l *relay) told(invocation string, e contract.Told) error {
 	return l.emit(frames.Told{SessionID: l.spec.Session.ID, RunID: l.ID(), InvocationID: invocation, Event: e})
 }
 
-// note takes note of which debug sessions are not over.
+// note tracks the debug sessions that have not ended.
 func (l *relay) note(e contract.DebugEvent) {
 	if e.End != nil {
 		delete(l.debugged, e.ID)
@@ -168,17 +168,17 @@ func (l *relay) note(e contract.DebugEvent) {
 	l.debugged[e.ID] = contract.DebugEvent{ID: e.ID, Invocation: e.Invocation, Agent: e.Agent}
 }
 
-// endDebugging tells of the end of the debug sessions that the run ends.
+// endDebugging shows the end of the debug sessions that end with the run.
 func (l *relay) endDebugging() {
 	for _, e := range l.debugged {
 		e.At, e.End = now(), &contract.DebugEnd{Reason: contract.DebugRunEnded}
 		if err := l.emit(frames.Told{RunID: l.ID(), Event: e}); err != nil {
-			return // the session is lost, and another holder tells of the end of the run
+			return // the session is lost; its next holder shows the end of the run
 		}
 	}
 }
 
-// rehearsal is the driver that plays a script.
+// rehearsal is the driver of scripted models.
 const rehearsal = "rehearsal"
 
 func (l *relay) emit(p frames.Payload) error {
@@ -220,7 +220,7 @@ func (l *relay) output(o contract.ToolOutput) error {
 	return nil
 }
 
-// took takes in a tool's result.
+// took handles a tool's result.
 func (l *relay) took(a *agent, e contract.ToolFinished) {
 	if n := len(a.steps); n > 0 && a.steps[n-1].Step == e.Step && !a.steps[n-1].Done {
 		a.steps[n-1].Results = append(a.steps[n-1].Results, e.Result)
@@ -235,8 +235,8 @@ func (l *relay) took(a *agent, e contract.ToolFinished) {
 	}
 }
 
-// changed notes files that an agent below the root changed, and returns the rows for them: its caller is told of
-// them even if it is cut off.
+// changed adds files to those that an agent below the root has changed, and returns the row to store: its caller
+// learns of them even if the agent is cut off.
 func changed(a *agent, paths []string) []record.InvocationFiles {
 	if a == nil || a.ID == "" || !a.Change(paths...) {
 		return nil
@@ -244,7 +244,7 @@ func changed(a *agent, paths []string) []record.InvocationFiles {
 	return []record.InvocationFiles{{ID: a.ID, Changed: a.FilesChanged}}
 }
 
-// errOutOfStep is a harness that reports steps out of order.
+// errOutOfStep is the failure of a harness that reports steps out of order.
 var errOutOfStep = fault.New(fault.Internal, "The harness reported the steps of the run out of order.")
 
 func (l *relay) turn(a *agent, e contract.TurnDone) error {
@@ -274,7 +274,7 @@ func (l *relay) stepDone(a *agent, e contract.StepDone) error {
 	if a.ID == "" && !e.Last {
 		boundary = e.Step
 	}
-	// Where a request follows, its record takes the results along to disk.
+	// If a request follows, the results are committed with its audit record.
 	alone := a.ID == "" && e.Last
 	l.keep(job{
 		boundary: boundary,
@@ -291,7 +291,7 @@ func (l *relay) stepDone(a *agent, e contract.StepDone) error {
 	return l.settle(false)
 }
 
-// inOrder sorts results, which come as the tools finish, as their calls are.
+// inOrder sorts results, which arrive as the tools finish, into the order of their calls.
 func inOrder(step *transcript.Step) {
 	place := make(map[string]int, len(step.Blocks))
 	for i, b := range step.Blocks {
@@ -304,14 +304,14 @@ func inOrder(step *transcript.Step) {
 	})
 }
 
-// about returns a record of the harness as one of this run.
+// about returns a record of the harness as an audit record of this run.
 func (l *relay) about(r contract.Record) audit.Record {
 	of := audit.Of(r)
 	of.RequestID, of.RunID = l.spec.RequestID, l.ID()
 	return l.spec.Session.Audited(of)
 }
 
-// abouts returns records of the harness as those of this run.
+// abouts is [relay.about] for several records.
 func (l *relay) abouts(records ...contract.Record) []audit.Record {
 	list := make([]audit.Record, len(records))
 	for i, r := range records {
@@ -326,7 +326,7 @@ func (l *relay) record(records ...contract.Record) { l.keep(job{audit: l.abouts(
 // keep hands a job to the keeper.
 func (l *relay) keep(j job) { l.jobs <- j }
 
-// early returns the end of a run that did not get to say how it ended.
+// early returns the end of a run that ends without a report of the harness.
 func (l *relay) early(err *fault.Error) ending {
 	switch reason := l.reason(); {
 	case errors.Is(reason, errCancelled):
@@ -346,7 +346,7 @@ func (l *relay) failed(err *fault.Error) ending {
 	return l.ended(contract.Finished{Outcome: contract.Failed, Stop: llm.StopError, Err: err})
 }
 
-// finished returns the end as the harness reports it.
+// finished returns the end that the harness reports.
 func (l *relay) finished(f contract.Finished) ending {
 	if f.Outcome == contract.HandedOver {
 		if l.reason() != nil {

@@ -26,13 +26,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// writer keeps a run's commits and frames, with the time since the test began.
+// writer records a run's commits and frames, with the time since the test began.
 type writer struct {
 	mu      sync.Mutex // guards the fields below
 	begun   time.Time
 	log     []string
 	changes []record.Change
-	// slow is how long a commit takes, refuse its error.
+	// slow is the duration of a commit, refuse its error.
 	slow   time.Duration
 	refuse error
 	// waiting are the operator's messages for the next boundary.
@@ -98,7 +98,7 @@ func (d *writer) last() record.Change {
 	return d.changes[len(d.changes)-1]
 }
 
-// resumes reports whether the run's end says that a new one is to go on from there.
+// resumes reports whether the run's end says that a new run is to continue it.
 func (d *writer) resumes() bool { return d.last().Session.ResumeRun != nil }
 
 // decision is an operator's answer to a request.
@@ -110,21 +110,21 @@ type decision struct {
 // happening is an event of an agent below the root.
 type happening contract.Happening
 
-// harness plays a run; the test sends its events and takes its answers.
+// harness is a run in the harness; the test sends its events and receives its answers.
 type harness struct {
-	events  chan any // contract.Event of the root agent, or a happening
+	events  chan any // a contract.Event of the root agent, or a happening
 	stored  chan runs.Half
 	cancels chan string
 	// decided are the answers of operators.
 	decided chan decision
 	granted chan contract.CallGranted
-	gone    chan struct{} // closed when the run may ask models
+	gone    chan struct{} // closed when the run may make model requests
 	taken   context.Context
 	failure error
 	halted  atomic.Bool
 	start   runs.Start
-	away    atomic.Int32 // how many tries find no harness
-	deaf    error        // the error of telling the run to go
+	away    atomic.Int32 // number of attempts that find no harness
+	deaf    error        // error of Go
 }
 
 func newHarness() *harness {
@@ -197,7 +197,7 @@ func (s *stream) Cancel(reason string) error {
 	return nil
 }
 
-// renderer writes the type of a payload, and breaks on one.
+// renderer renders a payload as its type, and panics on the delta "boom".
 type renderer struct{}
 
 func (renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
@@ -207,14 +207,14 @@ func (renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 	return fmt.Appendf(dst, "%T", p), nil
 }
 
-// noIssues has no issue.
+// noIssues is an issue service without issues.
 type noIssues struct{}
 
 func (noIssues) OpenTodos(context.Context, string, string, int64) (contract.OpenTodos, error) {
 	return contract.OpenTodos{}, nil
 }
 
-// begin starts a run at a harness that the test plays.
+// begin starts a run in a harness controlled by the test.
 func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *writer) {
 	t.Helper()
 	d := &writer{begun: time.Now()}
@@ -223,13 +223,13 @@ func begin(t *testing.T, h *harness, resume bool) (*runs.Run, *writer) {
 	return r, d
 }
 
-// ready gives a run to a harness that the test plays.
+// ready gives a run to a harness controlled by the test.
 func ready(t *testing.T, h *harness, resume bool) *runs.Run {
 	t.Helper()
 	return readyTo(t, h, resume, nil)
 }
 
-// readyTo is ready for a run that was handed over, unless c is nil.
+// readyTo is ready, for a run that was handed over unless c is nil.
 func readyTo(t *testing.T, h *harness, resume bool, c *runs.Continued) *runs.Run {
 	t.Helper()
 	source := localconfig.NewFile("", 1<<20, slog.New(slog.DiscardHandler))

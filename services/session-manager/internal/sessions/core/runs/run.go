@@ -17,20 +17,20 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Spec is a run to carry out.
+// Spec is the input of a run.
 type Spec struct {
 	Session record.Session
 	Run     record.Run
-	// RequestID correlates the records of the run.
+	// RequestID correlates the audit records of the run.
 	RequestID string
 	Inputs    projects.Inputs
 	// Stored is the conversation so far, oldest first, ending with the message that the run answers.
 	Stored []transcript.Stored
-	// Ledger is the session's so far.
+	// Ledger is the session's ledger so far.
 	Ledger contract.Ledger
-	// First says that the session has had no run before.
+	// First says that this is the session's first run.
 	First bool
-	// Tries is how many runs the message has had, this one included.
+	// Tries is the number of runs for the message, including this one.
 	Tries int
 	// Continued is set for a run that was handed over.
 	Continued *Continued
@@ -39,17 +39,17 @@ type Spec struct {
 // Metered reports whether the session or its operator has a budget.
 func (s Spec) Metered() bool { return s.Session.Budget.Set() || s.Inputs.Config.Budget().Set() }
 
-// Writer writes the session that a run works in, as long as this process holds its lease.
+// Writer writes the session of a run while this process holds its lease.
 type Writer interface {
 	// Emit publishes a frame; see [frames.Writer.Emit].
 	Emit(ctx context.Context, f frames.Frame) error
-	// Commit applies a change and publishes its frames, passing the point in between. It tries again while the store is
-	// away. It fails with ctx's error, and otherwise only if the session is lost to this process.
+	// Commit applies a change and publishes its frames, with the crash point in between. It retries while the store is
+	// unreachable. It fails with ctx's error, and otherwise only if the session is lost to this process.
 	Commit(ctx context.Context, c record.Change, between crash.Point) error
 	// Waiting returns the messages that wait for the next step boundary.
 	Waiting() []record.Steer
-	// Reserve judges a claim, and stores its reservation if the call may be made. It tries again while the store is
-	// away, and fails as Commit does.
+	// Reserve checks a claim against the budgets, and stores its reservation if they allow it. It retries and fails as
+	// Commit does.
 	Reserve(ctx context.Context, c record.Claim) (record.Verdict, error)
 }
 
@@ -61,69 +61,69 @@ type Deps struct {
 	Renderer frames.Renderer
 	Config   localconfig.Source
 	Log      *slog.Logger
-	// HoldBack is how long an unawaited record may wait for company before it is stored.
+	// HoldBack bounds the time that an unawaited record waits for others to share its commit.
 	HoldBack time.Duration
-	// CancelGrace is how long a cancelled run may take to report its results.
+	// CancelGrace bounds the time that a cancelled run has to report its results.
 	CancelGrace time.Duration
-	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
+	// ApprovalTimeout is the time after which an unanswered approval expires.
 	ApprovalTimeout time.Duration
-	// Resumptions is how often one message is resumed after crashes.
+	// Resumptions bounds the resumptions of one message after crashes.
 	Resumptions int
 }
 
-// Resumes reports whether a run of a message that has had so many goes on in a new one where it is cut off.
+// Resumes reports whether a new run continues a run that was cut off, if it was the tries-th run for its message.
 func (d Deps) Resumes(of *projects.Snapshot, tries int) bool {
 	return of.ResumeOnCrash && tries <= d.Resumptions
 }
 
-// Why a run's context ends early.
+// The reasons for an early end of a run's context.
 var (
 	errCancelled   = errors.New("the run was cancelled")
 	errInterrupted = errors.New("the run was interrupted")
 	errAbandoned   = errors.New("the run is left to the session's next holder")
 )
 
-// Run is a run at work. It is safe for concurrent use.
+// Run is an active run. It is safe for concurrent use.
 type Run struct {
 	Deps
 	spec   Spec
 	writer Writer // set by Begin
 
-	// life is the run's on this process: it ends with Abandon, and everything else with it.
+	// life ends with Abandon or when the run is over; the contexts below end with it.
 	life  context.Context
 	leave context.CancelFunc
-	// ctx covers the harness's stream and its preparation.
+	// ctx is the context of the harness's stream and its preparation.
 	ctx  context.Context
 	stop context.CancelCauseFunc
-	// patience bounds waiting for room among the frames: a run that is to end does not wait.
+	// patience bounds the wait for room in the writer's buffer: a run that must end does not wait.
 	patience context.Context
 	hurry    context.CancelFunc
 	jobs     chan job
 	done     chan struct{}
-	// ready is closed when the harness has the run, or cannot be given it: then unready says why.
+	// ready is closed when the harness has accepted or refused the run; unready is the refusal.
 	ready   chan struct{}
 	opened  Stream
 	unready error
 	worked  worktime
 
 	mu     sync.Mutex // guards the fields below
-	stream Stream     // nil until the run is under way
-	why    error      // why the run is to end early, nil if it is not
-	// halted says that the run is to be handed over at its next safe point, handed that it is: its next holder goes on.
+	stream Stream     // nil until the run has begun
+	why    error      // the reason to end the run early, or nil
+	// halted says that the run is to be handed over at its next safe point, handed that it has been handed over.
 	halted, handed bool
-	// recalled are the approvals of the open calls of a run that was handed over, by id.
+	// recalled are the approvals from before the handover of the run's open calls, by id.
 	recalled map[string]*recalled
-	// questions are the open requests for approval, by id; nil once the run is ending.
+	// questions are the open approvals, by id; nil once the run is ending.
 	questions map[string]*question
-	// agents are closed when the ends of the agents at work below the root are stored, by their invocations; nil once
-	// the run is ending.
+	// agents have a channel for each active agent below the root, by invocation id, which is closed when the agent's
+	// end is stored; nil once the run is ending.
 	agents map[string]chan struct{}
-	// asking counts the goroutines that wait for a request to expire, and the answers on their way.
+	// asking counts the goroutines that await an expiry, and the answers being stored.
 	asking sync.WaitGroup
 }
 
-// Ready gives a run to the harness while its row is being stored: until [Run.Begin] no model is asked, no frame is
-// shown and no budget is spent. Either Begin or [Run.Drop] must follow.
+// Ready gives a run to the harness while its row is being stored: until [Run.Begin] the run makes no model request,
+// shows no frame and spends no budget. Either Begin or [Run.Drop] must follow.
 func Ready(deps Deps, spec Spec) *Run {
 	r := &Run{
 		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
@@ -140,7 +140,7 @@ func Ready(deps Deps, spec Spec) *Run {
 	return r
 }
 
-// start gives the run to the harness. One that was handed over waits for its workspace and for a harness.
+// start gives the run to the harness. A run that was handed over waits for its workspace and for a harness.
 func (r *Run) start() (Stream, error) {
 	s := Start{Spec: r.spec, Routes: r.spec.Inputs.Routes, Todos: r.todos(r.ctx)}
 	if r.spec.Continued == nil {
@@ -149,7 +149,7 @@ func (r *Run) start() (Stream, error) {
 	return r.startAgain(s)
 }
 
-// Taken waits until the harness has the run. It fails with why it cannot be given it, and with ctx's error.
+// Taken waits until the harness has accepted the run. It fails with the refusal, and with ctx's error.
 func (r *Run) Taken(ctx context.Context) error {
 	select {
 	case <-r.ready:
@@ -159,14 +159,14 @@ func (r *Run) Taken(ctx context.Context) error {
 	}
 }
 
-// Drop takes a run without a stored row back from the harness.
+// Drop withdraws a run without a stored row from the harness.
 func (r *Run) Drop() {
 	r.leave()
 	<-r.ready
 }
 
-// Begin carries out the run after its row is committed. over is called, once, when it has ended and before
-// [Run.Done] is closed.
+// Begin starts the run, after its row is committed. over is called once the run has ended, before [Run.Done] is
+// closed.
 func (r *Run) Begin(writer Writer, over func(*Run)) {
 	r.writer = writer
 	r.awaitRecalled()
@@ -187,8 +187,8 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 // Spec returns the run's parameters.
 func (r *Run) Spec() Spec { return r.spec }
 
-// Cancel asks the run to stop and returns at once; [Run.Done] tells when it has. A run that is ending already ends
-// as it would have. A harness that does not stop within the grace is cut off.
+// Cancel asks the run to stop and returns at once; see [Run.Done]. It does not affect a run that is already ending.
+// If the harness does not stop within CancelGrace, its stream is closed.
 func (r *Run) Cancel(reason string) { r.end(errCancelled, reason) }
 
 // end is [Run.Cancel] for any reason.
@@ -206,10 +206,10 @@ func (r *Run) end(why error, reason string) {
 	}
 	cut := time.AfterFunc(r.CancelGrace, func() { r.stop(why) })
 	context.AfterFunc(r.ctx, func() { cut.Stop() })
-	go r.stream.Cancel(reason) // it may wait for the network; it ends with the stream
+	go r.stream.Cancel(reason) // Sending may block on the network; it ends with the stream.
 }
 
-// Abandon ends the run here and writes no row: the session belongs to another process now, or will.
+// Abandon ends the run here without writing a row: the session moves to another process.
 func (r *Run) Abandon() {
 	r.mu.Lock()
 	r.why = errAbandoned
@@ -218,8 +218,9 @@ func (r *Run) Abandon() {
 	r.leave()
 }
 
-// HandOver stops the run at its next safe point, for its next holder to go on: each agent stops between two steps, or
-// where it waits for an operator. One that no harness has taken since it was handed over before is left as it is.
+// HandOver stops the run at its next safe point, so that its next holder can continue it: each agent stops between
+// two steps, or while it waits for an operator. A run that waits for a harness after an earlier handover is
+// abandoned, so that its rows stay as they are.
 func (r *Run) HandOver() {
 	r.mu.Lock()
 	r.halted = true
@@ -229,11 +230,11 @@ func (r *Run) HandOver() {
 	if waits {
 		r.Abandon()
 	} else if stream != nil {
-		go stream.Halt() // it may wait for the network; it ends with the stream
+		go stream.Halt() // Sending may block on the network; it ends with the stream.
 	}
 }
 
-// Halt stops the run at its next safe point, as HandOver does, if a harness has it.
+// Halt is HandOver for a run that a harness has accepted; it leaves any other run alone.
 func (r *Run) Halt() {
 	r.mu.Lock()
 	stream := r.stream
@@ -241,11 +242,11 @@ func (r *Run) Halt() {
 	r.halted = r.halted || stream != nil
 	r.mu.Unlock()
 	if stream != nil && !again {
-		go stream.Halt() // it may wait for the network; it ends with the stream
+		go stream.Halt() // Sending may block on the network; it ends with the stream.
 	}
 }
 
-// Handed reports whether the run was handed over: its next holder goes on with it.
+// Handed reports whether the run was handed over to its next holder.
 func (r *Run) Handed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,12 +259,12 @@ func (r *Run) reason() error {
 	return r.why
 }
 
-// leaves reports whether the run is ending.
+// leaves reports whether the run is ending early.
 func (r *Run) leaves() bool { return r.reason() != nil }
 
-// Cut ends the run at once: as interrupted, or, where the project wants a run that was cut off to go on, by leaving it
-// to the session's next holder. One that is ending already ends as it would have, only without waiting for the harness:
-// a cancelled run is not left to a holder that would resume it.
+// Cut ends the run at once. The run ends as interrupted, or, if the project wants interrupted runs resumed, is
+// abandoned to the session's next holder. A run that is already ending keeps its outcome but no longer waits for
+// the harness: a cancelled run is not abandoned, because the next holder would resume it.
 func (r *Run) Cut() {
 	why := errInterrupted
 	if r.spec.Inputs.Snapshot.ResumeOnCrash {
@@ -282,7 +283,7 @@ func (r *Run) Cut() {
 	}
 }
 
-// work is the run.
+// work carries out the run until its end is stored.
 func (r *Run) work() {
 	kept := make(chan struct{})
 	k := keeper{Run: r, revision: r.spec.Inputs.Config.Revision()}
@@ -306,7 +307,7 @@ func (r *Run) work() {
 	r.closeAgents()
 }
 
-// open lets the harness go on with the run.
+// open lets the harness begin and returns its stream.
 func (r *Run) open() (Stream, error) {
 	<-r.ready
 	if r.unready != nil && r.spec.Continued != nil {
@@ -332,14 +333,14 @@ func (r *Run) open() (Stream, error) {
 		return nil, cutOff(err)
 	}
 	if halted {
-		go r.opened.Halt() // it may wait for the network; it ends with the stream
+		go r.opened.Halt() // Sending may block on the network; it ends with the stream.
 	}
 	r.worked.start()
 	crash.At(crash.RunDispatched)
 	return r.opened, nil
 }
 
-// cutOff returns a run's error for a broken stream.
+// cutOff returns the error of a run whose stream broke.
 func cutOff(err error) *fault.Error {
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Cancelled, fault.DeadlineExceeded, fault.Internal:

@@ -17,7 +17,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// While its row is being stored the harness has the run and is not told to go; a row that was not stored takes it back.
+// While its row is being stored the harness holds the run without beginning it; if the row is not stored, the run
+// is withdrawn.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -46,8 +47,9 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// Records that the harness waits for are committed at once; results go with the record of the request that follows,
-// for which the harness has the news at once; others go with the next ones, or alone after the hold-back.
+// Records that the harness waits for are committed at once. Results are committed with the audit record of the
+// request that follows, for which the harness gets the news at once. Other records are committed with later ones,
+// or alone after HoldBack.
 func TestHoldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -85,8 +87,8 @@ func TestHoldBack(t *testing.T) {
 	})
 }
 
-// A call of an agent that reads a file costs three commits: its turn goes with the agent's first request, the agent's
-// results with its second, and its end with the caller's results and next request.
+// A call of an agent that reads a file costs three commits: the caller's turn shares the agent's first request, the
+// agent's results its second request, and the agent's end the caller's results and next request.
 func TestCommitsOfADelegation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -127,8 +129,8 @@ func TestCommitsOfADelegation(t *testing.T) {
 	})
 }
 
-// Results are stored with the request that follows them: the messages that the run was told of are delivered there,
-// and one that came later waits for the next boundary.
+// Results are stored with the request that follows them. The messages that the run has received are delivered at
+// that boundary; a later message waits for the next boundary.
 func TestLateSteersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -154,8 +156,8 @@ func TestLateSteersWait(t *testing.T) {
 	})
 }
 
-// A model call is granted once its record is committed, at once, with the records since: agents at work side by
-// side share a commit.
+// A model call is allowed once its audit record is committed. The commit is not delayed, but takes the records
+// queued meanwhile along: parallel agents share commits.
 func TestRecordsOfRequestsAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -186,7 +188,7 @@ func TestRecordsOfRequestsAreAwaited(t *testing.T) {
 	})
 }
 
-// A store that is slow delays neither the words on the screen nor their order in the store.
+// A slow store delays no frame, and records are stored in order.
 func TestSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -210,7 +212,8 @@ func TestSlowStore(t *testing.T) {
 	})
 }
 
-// A cancel reaches the harness, which reports its results; one that does not is cut off after the grace.
+// A cancellation reaches the harness, which reports its results. If the harness does not react, its stream is
+// closed after the grace.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -244,8 +247,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A run that is to be handed over is released when its harness says that it stands at a safe point, whatever the
-// project wants of runs that are cut off. Cutting ends it at once, or leaves it to the next holder without a word.
+// A run to be handed over is released when its harness has reached a safe point, whether or not the project wants
+// interrupted runs resumed. Cut ends the run at once, or abandons it to the next holder if the project wants that.
 func TestHandOver(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		for _, cut := range []bool{false, true} {
@@ -289,7 +292,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A run that was cancelled ends so, though its harness hands it over.
+// A cancelled run ends as cancelled, even if its harness reports a handover.
 func TestHandOverOfACancelledRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -304,8 +307,8 @@ func TestHandOverOfACancelledRun(t *testing.T) {
 	})
 }
 
-// A run that was cancelled ends as cancelled though kaged stops before its harness has reacted, also where a run that
-// is cut off would go on in another.
+// A cancelled run ends as cancelled if kaged stops before the harness has reacted, even if the project wants
+// interrupted runs resumed.
 func TestCutWhileCancelled(t *testing.T) {
 	for _, resume := range []bool{false, true} {
 		for name, leave := range map[string]func(*runs.Run){
@@ -329,7 +332,7 @@ func TestCutWhileCancelled(t *testing.T) {
 	}
 }
 
-// A run in a session of another process writes no more and ends.
+// A run whose session belongs to another process writes no more and ends.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -346,7 +349,7 @@ func TestLeaseLost(t *testing.T) {
 		h.events <- turn(1, true, "a")
 		<-h.stored
 		d.mu.Lock()
-		d.slow = time.Hour // the store is away
+		d.slow = time.Hour // the store is unreachable
 		d.mu.Unlock()
 		h.events <- contract.StepDone{Step: 1}
 		synctest.Wait()
@@ -358,7 +361,7 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
-// A broken stream is an interrupted run, which may be resumed; a refusal keeps its code; no harness at all is
+// A broken stream interrupts the run, which may be resumed; a refusal of the harness keeps its code, also
 // unavailable.
 func TestBrokenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -394,7 +397,7 @@ func TestBrokenStream(t *testing.T) {
 	})
 }
 
-// Results are kept in the order of their calls, not of their arrival, and records are those of the run.
+// Results are stored in the order of their calls, not of their arrival, and audit records carry the run's ids.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -437,7 +440,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A defect in the relay fails the run and spares the process.
+// A panic in the relay fails the run and leaves the process running.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -450,7 +453,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// A cage's states are shown at once and stored with its record; its end changes no status.
+// A cage's states are shown at once and stored with their audit records; the end of a cage changes no status.
 func TestCage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -479,8 +482,8 @@ func TestCage(t *testing.T) {
 	})
 }
 
-// A run that is handed over while agents below the root work ends none of them, and keeps the results and the questions
-// of the steps at work.
+// A handover of a run with active agents below the root ends none of them, and keeps the results and questions of
+// unfinished steps.
 func TestHandOverOfATree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
@@ -523,8 +526,8 @@ func TestHandOverOfATree(t *testing.T) {
 	})
 }
 
-// Cancelling one agent tells the harness its id and waits for the end of it to be stored; it does not wait for an
-// agent that is not at work, and the end of the run ends the wait.
+// Cancelling an agent sends its id to the harness, and the returned channel closes when its end is stored or the
+// run ends. An agent that is not active cannot be cancelled.
 func TestCancelInvocation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()

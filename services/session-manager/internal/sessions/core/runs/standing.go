@@ -8,14 +8,14 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Standing are the standing approvals of operators.
+// Standing looks up standing approvals.
 type Standing interface {
-	// InForce returns the standing approvals that are in force for a tool of an agent in a session, newest first.
+	// InForce returns the valid standing approvals for a tool of an agent in a session, newest first.
 	InForce(ctx context.Context, s record.Session, agent, tool string) ([]record.Standing, error)
 }
 
-// covering returns the standing approval that allows a call, nil where an operator is to be asked. It is looked up
-// at each call, so that a revocation counts at once. While it cannot be looked up, an operator is asked.
+// covering returns the standing approval that allows a call, nil if an operator must be asked. It looks up each
+// call, so that a revocation takes effect at once. If the lookup fails, the operator is asked.
 func (l *relay) covering(of contract.Subject) *record.Standing {
 	if len(of.Standing) == 0 {
 		return nil
@@ -33,8 +33,8 @@ func (l *relay) covering(of contract.Subject) *record.Standing {
 	return nil
 }
 
-// allowed adds a request that a standing approval answers to the change that stores it: no operator is asked, and
-// clients hear of the answer alone.
+// allowed adds an approval that a standing approval answers to the change that stores it: no operator is asked, and
+// clients receive only the answer.
 func (r *Run) allowed(c *record.Change, q *question) error {
 	a := q.approval.Resolved(
 		record.Resolution{State: record.ApprovalApproved, By: q.by.CreatedBy, Standing: q.by}, q.approval.RequestedAt,
@@ -44,17 +44,17 @@ func (r *Run) allowed(c *record.Change, q *question) error {
 	return announce(r.Renderer, c, a.ID, resolvedFrame(a))
 }
 
-// tellAllowed tells the harness of the answer of a standing approval, which is on disk.
+// tellAllowed sends the stored answer of a standing approval to the harness.
 func (r *Run) tellAllowed(id string) {
 	r.mu.Lock()
 	stream := r.stream
 	r.mu.Unlock()
 	if stream != nil {
-		_ = stream.Decide(id, contract.Decision{Verdict: contract.Approved}) // the relay sees the broken stream too
+		_ = stream.Decide(id, contract.Decision{Verdict: contract.Approved}) // the relay notices a broken stream too
 	}
 }
 
-// granted records that a standing approval was made.
+// granted returns the audit record of a new standing approval.
 func granted(spec Spec, s record.Standing, a record.Approval) audit.Record {
 	return spec.Session.Audited(audit.Record{
 		TS: a.ResolvedAt, EventType: "approval.standing_granted", RequestID: spec.RequestID, RunID: a.RunID,

@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// The states of a message that steers, as frames show them.
+// The states of a steering message in frames.
 const (
 	SteerQueued    = "queued"
 	SteerDelivered = "delivered"
@@ -17,9 +17,9 @@ const (
 	SteerKept      = "kept"
 )
 
-// Deliver adds the waiting messages of a session to a change that is a step boundary of its run, or that ends the
-// run. It is called when the change cannot be overtaken by another: each message goes with exactly one. A completed
-// run is followed by a pending one that answers them; behind any other end they are part of the conversation.
+// Deliver adds the waiting messages of a session to a change that is a step boundary of its run or the end of the
+// run. The caller holds the session's change lock, so that each message joins exactly one change. After a completed
+// run a pending run follows that answers the messages; after any other end they only join the conversation.
 func Deliver(render frames.Renderer, c *record.Change, s record.Session) error {
 	switch {
 	case len(s.Steers) == 0:
@@ -36,14 +36,14 @@ func Deliver(render frames.Renderer, c *record.Change, s record.Session) error {
 	return nil
 }
 
-// steering is the fate of messages that wait: their state, the run that reads them, which may be "", and the step
-// behind which it does.
+// steering is the delivery of waiting messages: their state, the run that receives them, which may be "", and the
+// step after which it does.
 type steering struct {
 	state, run string
 	after      int
 }
 
-// hand makes the waiting messages part of the conversation.
+// hand adds the waiting messages to the conversation.
 func hand(render frames.Renderer, c *record.Change, s record.Session, how steering) error {
 	for _, w := range s.Steers {
 		m := record.Message{
@@ -65,14 +65,14 @@ func hand(render frames.Renderer, c *record.Change, s record.Session, how steeri
 	return nil
 }
 
-// follow lets the waiting messages be read after the run that ends.
+// follow delivers the waiting messages after the run that ends.
 func follow(render frames.Renderer, c *record.Change, s record.Session) error {
 	how := steering{state: SteerKept}
 	ends := c.EndRun.State == record.RunCompleted && c.Session.State == record.Idle
 	if ends {
 		how = steering{state: SteerNext, run: ident.New()}
 	}
-	// Clients hear of the next run before the end of this one.
+	// Clients learn of the next run before the end of this one.
 	told := c.Outbox
 	c.Outbox = nil
 	if err := hand(render, c, s, how); err != nil {

@@ -7,17 +7,17 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// Issues are the issues that runs work on.
+// Issues reads issues.
 type Issues interface {
-	// OpenTodos returns the open todos of an issue, an empty list for an unknown issue. It fails with unavailable.
+	// OpenTodos returns the open todos of an issue; the list is empty for an unknown issue. It fails with unavailable.
 	OpenTodos(ctx context.Context, owner, project string, number int64) (contract.OpenTodos, error)
 }
 
-// todosTimeout is how long a step waits for the todos at most.
+// todosTimeout bounds the delay of a step by the lookup of todos.
 const todosTimeout = 250 * time.Millisecond
 
-// todos returns the open todos of the run's issue, an empty list while they cannot be had: a run does not fail for
-// want of a reminder.
+// todos returns the open todos of the run's issue. The list is empty if the lookup fails: the run continues without
+// the reminder.
 func (r *Run) todos(ctx context.Context) contract.OpenTodos {
 	if r.spec.Run.Issue == 0 {
 		return contract.OpenTodos{}

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// worktime is the time that a run has worked. It stands while an operator is asked. It is safe for concurrent use.
+// worktime measures the working time of a run. It pauses while an operator is asked. It is safe for concurrent use.
 type worktime struct {
 	mu     sync.Mutex // guards the fields below
-	since  time.Time  // zero while it stands
+	since  time.Time  // zero while paused
 	worked time.Duration
 	asked  int
 	bounds bool
-	most   time.Duration // where bounds
-	over   func()        // called at the end of most
-	timer  *time.Timer   // nil unless it runs towards most
+	most   time.Duration // bound of the working time, if over is not nil
+	over   func()        // called at the bound
+	timer  *time.Timer   // nil unless it runs towards the bound
 }
 
-// start lets the time run.
+// start starts the clock.
 func (w *worktime) start() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.run()
 }
 
-// wait stops the time until as many calls of resume.
+// wait pauses the clock until resume was called as often as wait.
 func (w *worktime) wait() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,7 +32,7 @@ func (w *worktime) wait() {
 	w.stand()
 }
 
-// resume undoes a wait.
+// resume undoes one wait.
 func (w *worktime) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,10 +41,10 @@ func (w *worktime) resume() {
 	}
 }
 
-// stop ends the time for good.
+// stop stops the clock for good.
 func (w *worktime) stop() { w.wait() }
 
-// total returns the time so far.
+// total returns the working time so far.
 func (w *worktime) total() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *worktime) total() time.Duration {
 	return w.worked + time.Since(w.since)
 }
 
-// bound has over called when the time has come to most. It replaces an earlier bound; a nil over removes it.
+// bound has over called once the working time reaches most. It replaces an earlier bound; a nil over removes it.
 func (w *worktime) bound(most time.Duration, over func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,14 +66,14 @@ func (w *worktime) bound(most time.Duration, over func()) {
 	}
 }
 
-// bounded reports whether there was a bound.
+// bounded reports whether a bound was ever set.
 func (w *worktime) bounded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bounds
 }
 
-// run lets the time run. The caller holds mu.
+// run starts the clock unless it is paused. The caller holds mu.
 func (w *worktime) run() {
 	if w.asked > 0 || !w.since.IsZero() {
 		return
@@ -84,7 +84,7 @@ func (w *worktime) run() {
 	}
 }
 
-// stand stops the time. The caller holds mu.
+// stand stops the clock. The caller holds mu.
 func (w *worktime) stand() {
 	if w.since.IsZero() {
 		return

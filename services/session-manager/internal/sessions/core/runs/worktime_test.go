@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// The time of work stands while operators are asked, however many are, and its bound is reached by work alone.
+// The working time pauses while any operator's answer is pending, and only working time counts towards its bound.
 func TestWorktime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var w worktime
 		over := make(chan struct{})
 		pass := func(d time.Duration) { <-time.After(d) }
-		pass(time.Hour) // it has not begun
+		pass(time.Hour) // before start
 		w.start()
 		pass(10 * time.Minute)
 		w.bound(15*time.Minute, func() { close(over) })
@@ -41,7 +41,7 @@ func TestWorktime(t *testing.T) {
 	})
 }
 
-// A bound that has passed is reached at once, a bound that was taken back never.
+// A bound below the working time is reached at once, a removed bound never.
 func TestWorktimeBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
