@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// The types of blocks as they are kept.
+// The stored types of blocks.
 const (
 	typeText       = "text"
 	typeThinking   = "thinking"
@@ -16,7 +16,7 @@ const (
 	typeToolResult = "tool_result"
 )
 
-// block is a block as it is kept.
+// block is a block in its stored form.
 type block struct {
 	Type       string `json:"type"`
 	Text       string `json:"text,omitempty"`
@@ -30,7 +30,7 @@ type block struct {
 	IsError    bool   `json:"is_error,omitempty"`
 }
 
-// EncodeBlocks returns blocks as JSON for the store, which [Storable] limits.
+// EncodeBlocks returns blocks as JSON for the store; texts are made [Storable].
 func EncodeBlocks(blocks []llm.Block) ([]byte, error) {
 	kept := make([]block, 0, len(blocks))
 	for _, b := range blocks {
@@ -79,8 +79,7 @@ func DecodeBlocks(data []byte) ([]llm.Block, error) {
 	return blocks, nil
 }
 
-// Storable returns s as the store can keep it: Postgres holds neither NUL nor invalid UTF-8, so these become
-// U+FFFD.
+// Storable returns s without NUL and invalid UTF-8, which Postgres cannot store: they become U+FFFD.
 func Storable(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	return strings.ReplaceAll(s, "\x00", "\uFFFD")

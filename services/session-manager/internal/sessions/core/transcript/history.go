@@ -8,44 +8,45 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Stored is a kept message as far as a model is concerned.
+// Stored is a stored message, reduced to the fields that a model's conversation needs.
 type Stored struct {
 	ID   string
 	Role llm.Role // user, assistant or system
 	// Content is the message's text, used where Blocks is nil.
 	Content string
-	// Blocks is the message in full, nil for a message that is one text.
+	// Blocks is the full message, nil for a message that is one text.
 	Blocks []llm.Block
-	// Spans are the parts that compactions superseded. Summary is the text in the place of all such parts of
-	// the conversation and SupersededTurns their number of the model's turns; both are set on the first message
-	// with spans.
+	// Spans are the parts that compactions superseded. Summary is the text that replaces all superseded parts of the
+	// conversation, SupersededTurns the number of the model's turns in them; both are set on the first message with
+	// spans.
 	Spans           []contract.Span
 	Summary         string
 	SupersededTurns int
-	// AlwaysKeep says that no compaction may supersede it.
+	// AlwaysKeep says that compactions must not supersede it.
 	AlwaysKeep bool
-	// Running says that it is the message of the run at work, as far as its steps are complete.
+	// Running says that it holds the complete steps of an active run.
 	Running bool
-	// AfterStep is the step, of the run whose message follows, that the message was read after; 0 for another.
+	// AfterStep is the step after which a steering message was delivered; the run's message follows it. It is 0 for
+	// any other message.
 	AfterStep int
 }
 
-// Message is a message of a conversation with its place among the stored ones.
+// Message is a message of a model's conversation with the stored message that it comes from.
 type Message struct {
 	llm.Message
 	contract.Source
-	// AlwaysKeep says that no compaction may supersede its stored message.
+	// AlwaysKeep says that compactions must not supersede its stored message.
 	AlwaysKeep bool
 }
 
-// History returns stored messages, which are in order, as the conversation a model is given. A run's message
-// becomes turns and results again; thinking stays with its driver's data; every call has a result. Without
-// toolResults calls and results of earlier runs are left out, as pairs. Superseded parts are left out, with the
-// summary in the place of the first. Messages that would be empty are left out. A message that steered a run stands
-// behind the results of its step; without tool results it stands before the texts of the run.
+// History returns stored messages, given in order, as a model's conversation. A run's message becomes turns and
+// results again; thinking keeps its driver's data; every call has a result. Without toolResults the calls and
+// results of earlier runs are omitted, as pairs. Superseded parts are omitted; the summary takes the place of the
+// first. Empty messages are omitted. A steering message follows the results of its step; without toolResults it
+// precedes the texts of its run, unless that is active.
 func History(stored []Stored, toolResults bool) []Message {
 	out := make([]Message, 0, len(stored))
-	var steers []steer // of the run whose message is next
+	var steers []steer // of the run whose message comes next
 	for _, m := range stored {
 		parts := m.parts(toolResults)
 		if m.AfterStep > 0 && m.Role == llm.RoleUser {
@@ -61,14 +62,13 @@ func History(stored []Stored, toolResults bool) []Message {
 	return slices.DeleteFunc(out, func(m Message) bool { return len(m.Blocks) == 0 })
 }
 
-// steer is a message that steered a run, with its step.
+// steer is a steering message with its step.
 type steer struct {
 	after int
 	parts []Message
 }
 
-// appended returns out with the parts of a run, and with each message that steered the run before the first part of a
-// later step.
+// appended appends the parts of a run to out, and puts each steering message before the first part of a later step.
 func appended(out, parts []Message, steers []steer) []Message {
 	for _, s := range steers {
 		later := slices.IndexFunc(parts, func(p Message) bool { return p.Step > s.after })
@@ -110,7 +110,7 @@ func SupersededTurns(stored []Stored) (n int) {
 
 func (m Stored) source(step int) contract.Source { return contract.Source{MessageID: m.ID, Step: step} }
 
-// turns cuts a run's message where results begin and where they end. A turn and its results are one step.
+// turns splits a run's message into turns and results. A turn and its results have the same step.
 func turns(m Stored, blocks []llm.Block) []Message {
 	var out []Message
 	step := 0
@@ -131,7 +131,7 @@ func turns(m Stored, blocks []llm.Block) []Message {
 	return out
 }
 
-// without leaves out the superseded ones of a message's parts, with the summary in the place of the first.
+// without omits the superseded parts; the summary takes the place of the first.
 func (m Stored) without(parts []Message) []Message {
 	if len(m.Spans) == 0 {
 		return parts
@@ -153,8 +153,8 @@ func (m Stored) without(parts []Message) []Message {
 	return out
 }
 
-// spoken joins the texts of a run to one message. Thinking goes with the calls it led to: without them some
-// providers refuse it.
+// spoken joins the texts of a run into one message. It omits thinking together with calls: some providers refuse
+// thinking without the calls that followed it.
 func spoken(m Stored, parts []Message) []Message {
 	said := Message{Message: llm.Message{Role: m.Role}, Source: m.source(0)}
 	var out []Message

@@ -1,9 +1,9 @@
 // Package transcript turns a run's steps into the stored message, and stored messages into a model's conversation.
 //
 // A run is a list of [Step]s: a turn of the model and the results of its tools. [Compose] joins the steps of a run
-// into one flat list of blocks, which is the run's message; [History] cuts such lists back into turns and results.
-// Both repair the open ends after a crash or a cancellation, because providers refuse a conversation in which a
-// tool call has no result.
+// into one flat list of blocks, which is the run's message; [History] splits such lists into turns and results
+// again. Both add results for calls that a crash or a cancellation left open, because providers refuse a
+// conversation in which a tool call has no result.
 package transcript
 
 import (
@@ -15,10 +15,10 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Turn is a turn as it is kept.
+// Turn is a stored turn.
 type Turn struct {
 	contract.Turn
-	// At is when it was stored, in milliseconds.
+	// At is the time at which it was stored, in Unix milliseconds.
 	At int64
 }
 
@@ -26,11 +26,11 @@ type Turn struct {
 type Step struct {
 	Turn
 	Results []llm.ToolResult
-	// Done says that all results are there; a turn without calls is done at once.
+	// Done says that all results are present. A turn without calls is done at once.
 	Done bool
 }
 
-// Metadata says how a message of a model came about.
+// Metadata is the origin of a message: model, use and outcome.
 type Metadata struct {
 	Provider     string         `json:"provider"`
 	Model        string         `json:"model"`
@@ -42,23 +42,23 @@ type Metadata struct {
 	ErrorStatus  int            `json:"error_status,omitempty"`
 	// Kind is [KindSummary], [KindSteer] or "" for an answer.
 	Kind string `json:"kind,omitempty"`
-	// AfterStep is the step that a message was read after.
+	// AfterStep is the step after which a steering message was delivered.
 	AfterStep int `json:"after_step,omitempty"`
 }
 
-// KindSteer is the kind of an operator's message that its run read at a step boundary.
+// KindSteer is the kind of an operator's message that its run received at a step boundary.
 const KindSteer = "steer"
 
-// KindSummary is the kind of a message that a summarizer wrote. It stands in a conversation by its compaction, not by
-// its place.
+// KindSummary is the kind of a summarizer's message. Its compaction, not its ordinal, decides its place in a
+// conversation.
 const KindSummary = "compaction_summary"
 
-// In is how many input tokens u stands for, cached ones included.
+// In returns the number of input tokens in u, including cached ones.
 func In(u llm.Usage) int64 { return u.TotalInput() }
 
-// Sum adds up the use and the measures of steps: usage and cost are summed, the first step's time to first token
-// counts, and the duration is the model's streaming time. Stats are nil if no step was measured; the cost is nil if
-// any measured step's is not known.
+// Sum returns the total use and stats of steps: usage and cost are summed, the time to first token is the first
+// measured step's, and the duration is the model's streaming time. Stats are nil if no step was measured; the cost
+// is nil if the cost of any measured step is unknown.
 func Sum(steps []Step) (llm.Usage, *llm.Stats) {
 	var usage llm.Usage
 	var stats *llm.Stats
@@ -92,8 +92,8 @@ func addCost(a, b *llm.Cost) *llm.Cost {
 }
 
 // Compose returns the blocks of a run's message: every turn with the results of its tools, then the received part
-// of an unfinished turn, then closing as a last text if it is not empty. Every call has a result; a call without
-// one is given a failed one with the code why: interrupted or cancelled.
+// of an unfinished turn, then closing as a last text if it is not empty. A call without a result gets a failed
+// result with the code why: interrupted or cancelled.
 func Compose(steps []Step, partial []llm.Block, closing string, why fault.Code) []llm.Block {
 	var blocks []llm.Block
 	for _, s := range steps {
@@ -109,7 +109,7 @@ func Compose(steps []Step, partial []llm.Block, closing string, why fault.Code) 
 	return blocks
 }
 
-// Open returns the calls of a run's last step that have no result, in order. Steps before it have all of theirs.
+// Open returns the calls without a result in a run's last step, in order. Earlier steps have all their results.
 func Open(steps []Step) []llm.ToolCall {
 	if len(steps) == 0 {
 		return nil
@@ -132,14 +132,14 @@ func Content(blocks []llm.Block) string {
 			texts = append(texts, block.Text.Text)
 		}
 	}
-	return strings.Join(texts, "") // of one text this is no copy
+	return strings.Join(texts, "") // Join does not copy a single text.
 }
 
-// Repair returns blocks with a result for every call: missing ones follow their turn as failures with the code why,
-// and a result that answers no call is left out.
+// Repair returns blocks with a result for every call: a missing result is added after the turn as a failure with
+// the code why, and a result without a call is omitted.
 func Repair(blocks []llm.Block, why fault.Code) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
-	var open []llm.ToolCall // calls of the turn that have no result yet
+	var open []llm.ToolCall // calls of the present turn without a result
 	answering := false      // results of the turn have begun
 	flush := func() {
 		for _, call := range open {

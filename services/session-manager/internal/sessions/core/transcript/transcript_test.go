@@ -29,7 +29,7 @@ func result(id string) llm.Block {
 	return llm.Block{Result: &llm.ToolResult{CallID: id, Name: "file.read", Content: "out of " + id}}
 }
 
-// show words blocks briefly: text, !call, =result, ~failed result, ?thinking.
+// show renders blocks briefly: text, !call, =result, ~failed result, ?thinking.
 func show(blocks []llm.Block) string {
 	var out []string
 	for _, b := range blocks {
@@ -49,7 +49,8 @@ func show(blocks []llm.Block) string {
 	return strings.Join(out, " ")
 }
 
-// Every call gets a result in its own turn, present ones keep their place, and results without a call go.
+// Repair gives every call a result in its own turn, keeps the place of existing results, and omits results without
+// a call.
 func TestRepair(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -79,7 +80,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// A run's message is its turns with their results, the received part of an unfinished turn, and a closing word.
+// A run's message is its turns with their results, the received part of an unfinished turn, and a closing text.
 func TestCompose(t *testing.T) {
 	steps := []transcript.Step{
 		{
@@ -103,8 +104,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// A stored run becomes turns and results again, in the order of its messages; a message without blocks is one text;
-// empty messages go; tools go as pairs if they are not wanted. H-PERS-03, H-STORE-02, H-COMPACT-PIPE-02.
+// A stored run becomes turns and results again, in order. A message without blocks is one text; empty messages are
+// omitted; without toolResults, calls and results are omitted as pairs. H-PERS-03, H-STORE-02, H-COMPACT-PIPE-02.
 func TestHistory(t *testing.T) {
 	stored := []transcript.Stored{
 		{ID: "m1", Role: llm.RoleUser, Content: "Hi."},
@@ -140,8 +141,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// Superseded steps and messages are left out of a history, with the summary in the place of the first; the
-// steps of a run are counted as the run counts them (H-COMPACT-STORE).
+// Superseded steps and messages are omitted from a history, with the summary in the place of the first; the
+// remaining steps keep their numbers (H-COMPACT-STORE).
 func TestHistoryWithoutSupersededParts(t *testing.T) {
 	run := []llm.Block{text("a"), call("1"), result("1"), text("b"), call("2"), result("2"), text("c")}
 	stored := func(spans ...contract.Span) []transcript.Stored {
@@ -191,8 +192,8 @@ func TestHistoryWithoutSupersededParts(t *testing.T) {
 	}
 }
 
-// Usage and cost are summed, the first step's time to first token counts, the speed is that of the whole, and a
-// cost that is not known once is not known.
+// Usage and cost are summed, the first step's time to first token counts, the speed is computed from the totals,
+// and the cost is nil if any measured step's cost is unknown.
 func TestSum(t *testing.T) {
 	ttft := 20.0
 	step := func(out int64, stats *llm.Stats) transcript.Step {
@@ -221,7 +222,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// Blocks survive the store, but for characters it cannot hold.
+// Stored blocks decode to the same blocks, except for characters that Postgres cannot store.
 func TestEncode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.String()
