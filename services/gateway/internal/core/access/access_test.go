@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// secrets hands out current, and next once it is asked to renew.
+// secrets has a current secret, and changes to next at the first call of Renewed.
 type secrets struct{ current, next []byte }
 
 func (s *secrets) Current(context.Context) ([]byte, error) {
@@ -28,8 +28,8 @@ func (s *secrets) Renewed(ctx context.Context) ([]byte, error) {
 
 func (s *secrets) Replaced(func()) (stop func()) { return func() {} }
 
-// Each mode lets in the callers of its contract, as one shape of identity, and tells the audit alone why it refused
-// (A-AUTH-MODE-02, A-AUTH-SIDE-01..04, A-AUTH-LOOP-01, -03, -06, A-AUTH-INSEC-01).
+// Each mode accepts the callers of its contract with one shape of identity. The reason of a refusal goes to the
+// audit log only (A-AUTH-MODE-02, A-AUTH-SIDE-01..04, A-AUTH-LOOP-01, -03, -06, A-AUTH-INSEC-01).
 func TestGate(t *testing.T) {
 	t.Parallel()
 	secret := []byte("secret")
@@ -45,7 +45,7 @@ func TestGate(t *testing.T) {
 		"another cookie": {
 			access.Gate{Mode: access.Loopback}, access.Credentials{Session: cookie + "x"}, "", access.InvalidCookie,
 		},
-		"headers where a cookie counts": {
+		"the sidecar's headers in loopback mode": {
 			access.Gate{Mode: access.Loopback}, access.Credentials{UserID: "eve", Nonce: "n"}, "", access.MissingCookie,
 		},
 		"the sidecar": {
@@ -57,23 +57,23 @@ func TestGate(t *testing.T) {
 		"a wrong nonce": {
 			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{UserID: "bob", Nonce: "m"}, "", access.WrongNonce,
 		},
-		"a nonce nobody set": {
+		"a nonce in sidecar mode without a configured nonce": {
 			access.Gate{Mode: access.Sidecar}, access.Credentials{UserID: "bob", Nonce: "m"}, "", access.WrongNonce,
 		},
 		"no user": {
 			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Nonce: "n"}, "", access.MissingUser,
 		},
-		"a user no header can carry": {
+		"a user with a control character": {
 			access.Gate{Mode: access.Sidecar, Nonce: "n"},
 			access.Credentials{UserID: "b\x01", Nonce: "n"},
 			"",
 			access.InvalidUser,
 		},
-		"the cookie where a nonce counts": {
+		"the cookie in sidecar mode": {
 			access.Gate{Mode: access.Sidecar, Nonce: "n"}, access.Credentials{Session: cookie}, "", access.MissingNonce,
 		},
-		"nobody":           {access.Gate{Mode: access.Insecure}, access.Credentials{}, access.InsecureUser, ""},
-		"whoever they say": {access.Gate{Mode: access.Insecure}, access.Credentials{UserID: "bob"}, "bob", ""},
+		"no name in insecure mode": {access.Gate{Mode: access.Insecure}, access.Credentials{}, access.InsecureUser, ""},
+		"a name in insecure mode":  {access.Gate{Mode: access.Insecure}, access.Credentials{UserID: "bob"}, "bob", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +90,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A loopback operator is shown as a user of the machine, a sidecar's with the sidecar's details (A-AUTH-LOOP-03,
-// A-AUTH-SIDE-01).
+// The email of a loopback operator is its name at localhost. A sidecar's operator has the email and groups of the
+// headers (A-AUTH-LOOP-03, A-AUTH-SIDE-01).
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	secret := []byte("secret")
@@ -109,7 +109,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// A new secret makes old cookies worthless and is noticed by the first cookie of the new one.
+// Cookies of a replaced secret are refused, and the first cookie of the new secret makes the gate fetch it.
 func TestSecretChanges(t *testing.T) {
 	t.Parallel()
 	s := &secrets{current: []byte("old"), next: []byte("new")}
@@ -131,7 +131,7 @@ func TestSecretChanges(t *testing.T) {
 	}
 }
 
-// Header and cookie must be equal and the user's own (A-CSRF-03).
+// The token in the header must equal the one in the cookie, and belong to the user (A-CSRF-03).
 func TestCheckCSRF(t *testing.T) {
 	t.Parallel()
 	secret := []byte("secret")
@@ -154,7 +154,7 @@ func TestCheckCSRF(t *testing.T) {
 	}
 }
 
-// A request is taken under the listen address and the UI URL and under no other name.
+// Requests are accepted under the listen address and the UI URL, and under no other host or origin.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -2,23 +2,23 @@ package access
 
 import "context"
 
-// Entry is a record of the audit.
+// Entry is a record of the audit log.
 type Entry struct {
-	// Type is the dotted type, such as auth.denied.
+	// Type is the dotted event type, such as auth.denied.
 	Type string
-	// UserID is the operator, "" if unknown.
+	// UserID is the operator's id, "" if unknown.
 	UserID string
-	// RequestID is the request it is about.
+	// RequestID is the id of the request that caused the record.
 	RequestID string
-	// Payload are the facts: strings, numbers and booleans. It is the receiver's.
+	// Payload has strings, numbers and booleans. The receiver owns it and may change it.
 	Payload map[string]any
 }
 
-// Audit takes the gateway's records. It is safe for concurrent use.
+// Audit accepts the gateway's audit records. It is safe for concurrent use.
 type Audit interface {
-	// Record takes a record and waits until there is room for it. It fails with ctx's fault.
+	// Record queues a record, and waits while the queue is full. It fails with ctx's fault.
 	Record(ctx context.Context, e Entry) error
-	// Denied takes the record of a refusal and never waits. A burst of refusals does not fill the store: past a
-	// rate refusals are only counted, and the next record carries their number as suppressed.
+	// Denied queues the record of a refusal and never waits. Refusals above a rate are only counted; the payload of
+	// the next record has their number as suppressed.
 	Denied(e Entry)
 }

@@ -6,9 +6,9 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// CheckCSRF makes sure that the page a request comes from could read the operator's CSRF cookie: the token it sent must
-// equal the cookie and be the user's. It fails with fault.Forbidden, details.reason csrf_mismatch, and with
-// fault.Unavailable while the secret is not known.
+// CheckCSRF checks the CSRF token of a request: it must equal the CSRF cookie, which only pages of this origin can
+// read, and it must belong to the user. It fails with fault.Forbidden and details.reason csrf_mismatch, or with
+// fault.Unavailable while the secret is unknown.
 func CheckCSRF(ctx context.Context, secrets Secrets, userID, sent, cookie string) error {
 	mismatch := fault.New(fault.Forbidden, "The CSRF token is missing or wrong; send the one of GET /api/v1/me in "+
 		"X-Kaged-CSRF.").

@@ -8,37 +8,38 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Mode is how an operator is recognised.
+// Mode is the way in which operators are identified.
 type Mode string
 
 // The modes.
 const (
-	// Loopback lets in holders of the session cookie, which a launch URL hands out.
+	// Loopback accepts holders of the session cookie, which a launch URL sets.
 	Loopback Mode = "loopback"
-	// Sidecar lets in the operator that an upstream proxy names, if it knows the nonce.
+	// Sidecar accepts the operator that a sign-in proxy names, if the proxy sends the nonce.
 	Sidecar Mode = "sidecar"
-	// Insecure lets in every caller.
+	// Insecure accepts every caller.
 	Insecure Mode = "insecure"
 )
 
-// InsecureUser is the operator of a request without a name in [Insecure] mode.
+// InsecureUser is the operator of a request without a user id in [Insecure] mode.
 const InsecureUser = "insecure-mode"
 
-// maxUser is the longest user id in bytes.
+// maxUser is the maximum length of a user id in bytes.
 const maxUser = 256
 
 // Identity is the caller of a request. It has the same shape in every mode.
 type Identity struct {
-	// UserID is the operator: printable ASCII, at most 256 bytes.
+	// UserID is the operator's id: printable ASCII, at most 256 bytes.
 	UserID string
-	// Email is for display only.
+	// Email is shown and never checked.
 	Email string
-	// Groups are those that the sidecar names; one of them may be the administrators'.
+	// Groups are the groups in the sidecar's header. One of them may be the administrators' group.
 	Groups []string
-	// Token is the id of the request's API token, "" for an operator in person, and Scope its scope.
+	// Token is the id of the request's API token and Scope its scope. Token is "" for a request without one.
 	Token string
 	Scope Scope
-	// Admin says that the operator is an administrator of the deployment. A token never makes one.
+	// Admin means that the operator is an administrator of the deployment. It is false for a request with an API
+	// token.
 	Admin bool
 }
 
@@ -52,7 +53,7 @@ type Credentials struct {
 	Token string
 }
 
-// Reason is why a request was refused, for the audit only: the answer never tells.
+// Reason is the reason of a refusal. It goes to the audit log only; the answer does not contain it.
 type Reason string
 
 // The reasons.
@@ -64,30 +65,31 @@ const (
 	MissingUser   Reason = "missing_user"
 	InvalidUser   Reason = "invalid_user"
 	InvalidToken  Reason = "invalid_token"
-	// TokenOfAnother refuses a token of another operator than the sidecar's, or than [Loopback]'s.
+	// TokenOfAnother refuses a token of an operator other than the sidecar's, or other than the one of [Loopback].
 	TokenOfAnother Reason = "token_of_another"
-	// TooSmall refuses a token of less scope than the route needs.
+	// TooSmall refuses a token with a smaller scope than the route needs.
 	TooSmall Reason = "token_scope"
 )
 
-// Gate recognises operators.
+// Gate identifies operators.
 type Gate struct {
-	// Mode is how.
+	// Mode selects the credentials that count.
 	Mode Mode
-	// Operator is the user of the operating system, the operator of [Loopback].
+	// Operator is the user id of the operator in [Loopback] mode.
 	Operator string
-	// Nonce is the sidecar's proof; without one [Sidecar] refuses all.
+	// Nonce is the secret that proves the sidecar. [Sidecar] mode without one refuses every request.
 	Nonce string
-	// Secrets has the secret that the session cookie is derived from.
+	// Secrets returns the secret that the session cookie is derived from.
 	Secrets Secrets
-	// AdminGroup is the group of administrators, as the sidecar names it; "" for no administrators.
+	// AdminGroup is the sidecar's name of the administrators' group; "" means that there are no administrators.
 	AdminGroup string
-	// Tokens are API tokens, which count in every mode but [Insecure].
+	// Tokens authenticates API tokens. They count in every mode but [Insecure].
 	Tokens Tokens
 }
 
-// Identify returns the caller with these credentials. It fails with fault.Unauthenticated, always with the same
-// text and a Reason for the audit, and with fault.Unavailable while the secret is not known.
+// Identify returns the caller with these credentials. It fails with fault.Unauthenticated, whose text is always the
+// same, and then returns the Reason for the audit log. It fails with fault.Unavailable while the secret or the
+// token cannot be checked.
 func (g *Gate) Identify(ctx context.Context, c Credentials) (Identity, Reason, error) {
 	var id Identity
 	var reason Reason
@@ -109,7 +111,7 @@ func (g *Gate) Identify(ctx context.Context, c Credentials) (Identity, Reason, e
 	return id, reason, err
 }
 
-// Configured reports whether any caller can be let in at all.
+// Configured reports whether the gate can accept any request.
 func (g *Gate) Configured() bool { return g.Mode != Sidecar || g.Nonce != "" }
 
 func (g *Gate) loopback(ctx context.Context, c Credentials) (Identity, Reason, error) {
@@ -126,15 +128,15 @@ func (g *Gate) loopback(ctx context.Context, c Credentials) (Identity, Reason, e
 	return Identity{UserID: g.Operator, Email: g.Operator + "@localhost"}, "", nil
 }
 
-// SignedOut calls f once the browser that sent a session cookie is signed out, unless stop was called before. It
-// never does so in other modes than [Loopback], where sign-in belongs to a proxy. f must not block, and may run more
+// SignedOut calls f once the session cookie is revoked, unless stop was called before. It never calls f in other
+// modes than [Loopback], where the sign-in belongs to a proxy or there is none. f must not block, and may run more
 // than once.
 func (g *Gate) SignedOut(ctx context.Context, session string, f func()) (stop func()) {
 	if g.Mode != Loopback {
 		return func() {}
 	}
 	stop = g.Secrets.Replaced(f)
-	// The secret may have been replaced since the request was let in.
+	// The secret may have been replaced after the request was accepted.
 	if ok, err := matches(ctx, g.Secrets, session, SessionToken); err == nil && !ok {
 		f()
 	}
@@ -177,10 +179,10 @@ func named(c Credentials) Identity {
 	return id
 }
 
-// printable reports whether s can travel as a header between services.
-// ValidUser reports whether a text may be a user id: printable ASCII, from 1 to 256 bytes.
+// ValidUser reports whether a text can be a user id: printable ASCII, 1 to 256 bytes.
 func ValidUser(s string) bool { return s != "" && printable(s) }
 
+// printable reports whether a text can be a header value: printable ASCII of at most maxUser bytes.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

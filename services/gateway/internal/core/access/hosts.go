@@ -9,17 +9,17 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Hosts are the names a browser may speak to the gateway under: the listen address, and the one people see it under. A
-// page of another name that resolves to the gateway (DNS rebinding) carries its own name and is refused. A Hosts is not
-// changed after it was made.
+// Hosts has the host names and origins under which browsers may use the gateway: those of the listen address and of
+// the UI URL. A request of a DNS rebinding attack has the attacker's host name, and is refused. Hosts is not
+// changed after [NewHosts].
 type Hosts struct {
 	names   map[string]bool // host:port
 	origins map[string]bool // scheme://host:port
-	anyIP   string          // the port under which every IP address is meant, or ""
+	anyIP   string          // the port under which every IP address is accepted, or ""
 }
 
-// NewHosts returns the hosts of a gateway that listens on listen, host:port with the real port. uiURL is the base
-// URL people see, or "". It fails with fault.BadRequest for unreadable values.
+// NewHosts returns the hosts of a gateway. listen is host:port with the real port. uiURL is the base URL that
+// people open, or "". It fails with fault.BadRequest for unreadable values.
 func NewHosts(listen, uiURL string) (*Hosts, error) {
 	h := &Hosts{names: map[string]bool{}, origins: map[string]bool{}}
 	host, port, err := net.SplitHostPort(listen)
@@ -51,7 +51,7 @@ func NewHosts(listen, uiURL string) (*Hosts, error) {
 	return h, nil
 }
 
-// ParseUIURL reads the base URL people see: http or https, a host, no query. It fails with fault.BadRequest.
+// ParseUIURL parses the base URL that people open: http or https, a host, no query. It fails with fault.BadRequest.
 func ParseUIURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
@@ -67,13 +67,13 @@ func (h *Hosts) add(host, port string) {
 	h.origins["http://"+name] = true
 }
 
-// AllowsHost reports whether a request may carry this Host.
+// AllowsHost reports whether the Host header of a request is allowed.
 func (h *Hosts) AllowsHost(host string) bool {
 	host = strings.ToLower(host)
 	return h.names[withPort(host, "http")] || h.names[withPort(host, "https")] || h.isAnyIP(withPort(host, "http"))
 }
 
-// AllowsOrigin reports whether a request may carry this Origin.
+// AllowsOrigin reports whether the Origin header of a request is allowed.
 func (h *Hosts) AllowsOrigin(origin string) bool {
 	u, err := url.Parse(strings.ToLower(origin))
 	if err != nil || u.Host == "" {
@@ -92,7 +92,7 @@ func (h *Hosts) isAnyIP(hostport string) bool {
 	return err == nil
 }
 
-// withPort adds the scheme's own port to a host without one.
+// withPort appends the scheme's default port to a host without a port.
 func withPort(host, scheme string) string {
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		return host

@@ -6,45 +6,45 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// TokenPrefix begins the text of each API token. Bearer credentials of other forms are ignored: a sign-in proxy may
-// pass its own on.
+// TokenPrefix is the prefix of each API token. Bearer credentials without it are ignored, because a sign-in proxy
+// may forward its own.
 const TokenPrefix = "kaged_"
 
-// Scope is how much an API token allows.
+// Scope is the scope of an API token.
 type Scope string
 
-// The scopes of tokens, each with all that the ones before allow.
+// The scopes of tokens. Each allows everything that the scopes before it allow.
 const (
 	ScopeRead  Scope = "read"
 	ScopeRun   Scope = "run"
 	ScopeAdmin Scope = "admin"
 )
 
-// NoToken is the need of a route that refuses every token.
+// NoToken is the requirement of a route that refuses every token.
 const NoToken Scope = "none"
 
 var ranks = map[Scope]int{ScopeRead: 1, ScopeRun: 2, ScopeAdmin: 3, NoToken: 4}
 
-// Allows reports whether a token of scope s may use a route with a need. Unknown scopes and needs allow no route.
+// Allows reports whether a token of scope s may use a route that needs a scope. Unknown scopes allow no route.
 func (s Scope) Allows(needed Scope) bool {
 	return ranks[s] > 0 && ranks[needed] > 0 && ranks[s] >= ranks[needed]
 }
 
-// Token is the owner, the id and the scope of an API token.
+// Token is the owner, id and scope of an API token.
 type Token struct {
 	UserID, ID string
 	Scope      Scope
 }
 
-// Tokens knows API tokens.
+// Tokens authenticates API tokens.
 type Tokens interface {
-	// Authenticate returns the token with a text. It fails with fault.Unauthenticated for an invalid one, and with
-	// fault.Unavailable while session-manager does not answer.
+	// Authenticate returns the token with this text. It fails with fault.Unauthenticated for an invalid token, and
+	// with fault.Unavailable while session-manager is unavailable.
 	Authenticate(ctx context.Context, text string) (Token, error)
 }
 
-// byToken returns the operator of an API token. A sidecar proves itself first, and names the same operator or no
-// operator.
+// byToken returns the operator of an API token. In sidecar mode it also requires the nonce, and the sidecar must
+// name the token's operator or no operator.
 func (g *Gate) byToken(ctx context.Context, c Credentials) (Identity, Reason, error) {
 	if g.Mode == Sidecar {
 		switch {

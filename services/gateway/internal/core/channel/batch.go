@@ -5,22 +5,22 @@ import (
 	"errors"
 )
 
-// Batch is consecutive frames of one channel as one message carried them.
+// Batch is a series of consecutive frames of one channel, as one message of the bus carries them.
 type Batch struct {
-	// First is the number of the first frame; of a batch without frames, the number the next frame will have.
+	// First is the number of the first frame. In a batch without frames it is the number of the next frame.
 	First int64
-	// Count is how many frames Data holds. A batch without frames marks the begin of an epoch.
+	// Count is the number of frames in Data. A batch without frames marks the beginning of an epoch.
 	Count int
-	// Epoch counts the holders of the session.
+	// Epoch is the epoch of the lease under which the frames were published.
 	Epoch int64
-	// Data is the frames, separated by newlines. It is not changed.
+	// Data has the frames, separated by newlines. It is never modified.
 	Data []byte
 }
 
-// Next is the number of the frame after the batch.
+// Next returns the number of the frame after the batch.
 func (b Batch) Next() int64 { return b.First + int64(b.Count) }
 
-// From returns the batch without its frames before seq. seq must not be past [Batch.Next].
+// From returns the batch without the frames before seq, which must be at most [Batch.Next].
 func (b Batch) From(seq int64) Batch {
 	for b.First < seq && b.Count > 0 {
 		_, rest, _ := bytes.Cut(b.Data, newline)
@@ -29,7 +29,7 @@ func (b Batch) From(seq int64) Batch {
 	return b
 }
 
-// Frames calls each for every frame until it returns false.
+// Frames calls each for every frame, until each returns false.
 func (b Batch) Frames(each func(frame []byte) bool) {
 	for data := b.Data; len(data) > 0; {
 		frame, rest, _ := bytes.Cut(data, newline)
@@ -42,5 +42,5 @@ func (b Batch) Frames(each func(frame []byte) bool) {
 
 var newline = []byte{'\n'}
 
-// ErrGap says that a frame that is needed is stored no more.
-var ErrGap = errors.New("a frame is stored no more")
+// ErrGap means that a needed frame has expired.
+var ErrGap = errors.New("a needed frame has expired")

@@ -1,10 +1,10 @@
-// Package channel holds the rules of one channel of one socket: which frame comes next, and how much may wait.
+// Package channel has the rules for one channel of one socket: which frame comes next, and how many bytes may wait.
 //
-// A session's frames are numbered per channel by the one process that holds the session. They reach a gateway
-// twice: live, once they are stored, and from the stream that keeps them for a while. A [Splice] joins the two into
-// one sequence without gap or double: live frames in order pass, seen frames are dropped, and after a gap the
-// stored frames are read from the client's place until the gap is closed. A [Queue] bounds the waiting frames of a
+// The process that holds a session numbers its frames per channel. A gateway receives each frame twice: live, once
+// it is stored, and from the store, which keeps it for a while. A [Splice] joins the two into one sequence without
+// gaps or duplicates. Live frames pass in order, frames that the client has are dropped, and after a gap stored
+// frames are read from the client's position until the gap is closed. A [Queue] bounds the frames that wait for a
 // slow client.
 //
-// The package is not safe for concurrent use and knows no network.
+// The package is not safe for concurrent use and does no I/O.
 package channel

@@ -1,23 +1,23 @@
 package channel
 
-// Item is bytes that wait for a client.
+// Item is a piece of data that waits for a client.
 type Item struct {
-	// Lane is which limit they count against.
+	// Lane is the lane whose limit the data counts towards.
 	Lane int
-	// Data are the bytes to send.
+	// Data is sent as it is.
 	Data []byte
 }
 
-// Queue holds the waiting frames of one client, in order, with a limit in bytes per lane. An empty queue holds no
-// memory.
+// Queue has the waiting frames of one client, in order, with a limit in bytes per lane. An empty queue uses no
+// memory for items.
 type Queue struct {
 	items []Item
 	head  int
 	bytes []int
 }
 
-// Push appends data if the lane's waiting bytes then are within limit, or if the lane is empty: data larger than
-// the limit passes alone. It reports whether it did. A limit of 0 is unlimited.
+// Push appends data and reports whether it did. It refuses data with which more than limit bytes of the lane would
+// wait, unless the lane is empty: data larger than the limit is queued alone. A limit of 0 means no limit.
 func (q *Queue) Push(lane int, data []byte, limit int) bool {
 	for len(q.bytes) <= lane {
 		q.bytes = append(q.bytes, 0)
@@ -30,7 +30,7 @@ func (q *Queue) Push(lane int, data []byte, limit int) bool {
 	return true
 }
 
-// Pop takes the first item; its bytes count as waiting until they are [Queue.Sent].
+// Pop removes the first item. Its bytes count as waiting until [Queue.Sent].
 func (q *Queue) Pop() (Item, bool) {
 	if q.head == len(q.items) {
 		return Item{}, false
@@ -44,10 +44,10 @@ func (q *Queue) Pop() (Item, bool) {
 	return item, true
 }
 
-// Sent tells that an item that was popped waits no more.
+// Sent ends the count of a popped item's bytes as waiting.
 func (q *Queue) Sent(item Item) { q.bytes[item.Lane] -= len(item.Data) }
 
-// Waiting returns the lane's waiting bytes.
+// Waiting returns the number of bytes that wait in a lane.
 func (q *Queue) Waiting(lane int) int {
 	if lane >= len(q.bytes) {
 		return 0
@@ -55,7 +55,7 @@ func (q *Queue) Waiting(lane int) int {
 	return q.bytes[lane]
 }
 
-// Drop forgets the waiting frames of a lane.
+// Drop removes the queued items of a lane.
 func (q *Queue) Drop(lane int) {
 	kept := q.items[q.head:q.head]
 	for _, item := range q.items[q.head:] {

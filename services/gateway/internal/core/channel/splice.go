@@ -1,64 +1,66 @@
 package channel
 
-// Verdict is a [Splice]'s decision about a batch or a client's request.
+// Verdict is the action that a [Splice] asks of its caller.
 type Verdict int
 
 // The verdicts.
 const (
-	// Nothing to do.
+	// Nothing: no action.
 	Nothing Verdict = iota
-	// Deliver the batch that came with the verdict.
+	// Deliver: send the returned batch to the client.
 	Deliver
-	// Fill: read the stored batches from [Splice.Next] on and pass them to [Splice.Stored].
+	// Fill: read the stored batches from [Splice.Next] on, and pass them to [Splice.Stored].
 	Fill
-	// Lost: a frame that the client lacks has expired, or its numbers do not match the stored ones. It must read
-	// the session anew.
+	// Lost: a frame that the client needs has expired, or the client's numbers do not match the stored ones. The
+	// client must read the session again.
 	Lost
 )
 
 type state int
 
 const (
-	off     state = iota // the client did not ask for the channel
-	live                 // live batches pass
-	filling              // stored batches pass
+	off     state = iota // the client is not subscribed
+	live                 // live batches are delivered
+	filling              // stored batches are delivered
 )
 
-// Splice is where a client stands in a channel. The zero value is a channel without a client, in an unknown state.
+// Splice is the position of one client in a channel. The zero value is a channel that the client is not subscribed
+// to and whose last frame is unknown.
 type Splice struct {
 	state state
-	next  int64 // the frame the client gets next; only where state is not off
-	end   int64 // one past the last frame known to be published, or 0
-	asked int64 // end when the holder was asked
-	epoch int64 // the latest received, or 0
-	again bool  // Suspect came while filling
-	lazy  bool  // the client wants all stored frames, or, if the beginning has expired, those from since on
-	since int64 // the next frame when the client asked
+	next  int64 // the next frame for the client; valid unless state is off
+	end   int64 // the number after the last frame known to be published, or 0
+	asked int64 // the value of end at the last call of Ask
+	epoch int64 // the latest epoch received, or 0
+	again bool  // Suspect was called while filling
+	lazy  bool  // the client wants all stored frames; if the first have expired, it accepts those from since on
+	since int64 // the number of the next frame at the time of Begin
 }
 
-// On reports whether the client gets the channel.
+// On reports whether the client is subscribed.
 func (s *Splice) On() bool { return s.state != off }
 
-// Filling reports whether stored batches are being read.
+// Filling reports whether stored batches are needed.
 func (s *Splice) Filling() bool { return s.state == filling }
 
-// Next is the number of the frame the client gets next.
+// Next returns the number of the next frame for the client.
 func (s *Splice) Next() int64 { return s.next }
 
-// Last is the number of the last frame known to be published, or 0.
+// Last returns the number of the last frame known to be published, or 0.
 func (s *Splice) Last() int64 { return max(s.end-1, 0) }
 
-// Ask tells that the holder of the session is about to be asked where the channel stands.
+// Ask is called before the session's holder is asked for the number of the last frame.
 func (s *Splice) Ask() { s.asked = s.end }
 
-// Published takes the holder's answer to [Splice.Ask]: the number of the channel's last frame. Frames may have come
-// live since it said so. Fill where the client misses some, Lost where the client has seen more than there is.
+// Published takes the holder's answer after [Splice.Ask]: the number of the channel's last frame. The answer may be
+// older than live frames that arrived since Ask. It returns Fill if the client misses frames, and Lost if the
+// client has received more frames than the holder has published.
 func (s *Splice) Published(last int64) Verdict {
 	if last+1 >= s.asked {
 		s.end = max(s.end, last+1)
 		return s.check()
 	}
-	// It counts from an earlier point than was known before it was asked.
+	// The holder's last frame is before one known at Ask: the holder counts from an earlier point.
 	if s.state != off && last+1 < s.next {
 		return Lost
 	}
@@ -66,8 +68,8 @@ func (s *Splice) Published(last int64) Verdict {
 	return s.check()
 }
 
-// Resume starts the channel after the frame the client saw last. Lost where there is no such frame yet, Fill where
-// frames were missed.
+// Resume subscribes the client after the last frame that it has seen. It returns Lost if that frame is not
+// published yet, and Fill if the client missed frames.
 func (s *Splice) Resume(seen int64) Verdict {
 	if seen > s.Last() {
 		return Lost
@@ -76,27 +78,28 @@ func (s *Splice) Resume(seen int64) Verdict {
 	return s.check()
 }
 
-// Begin starts the channel at its first frame, or, if that has expired, with the next live frame.
+// Begin subscribes the client from the first frame on. If the first frames have expired, it begins at the next live
+// frame.
 func (s *Splice) Begin() Verdict {
 	s.state, s.next, s.lazy, s.since = live, 1, true, s.Last()+1
 	return s.check()
 }
 
-// Follow starts the channel with the next live frame.
+// Follow subscribes the client from the next live frame on.
 func (s *Splice) Follow() {
 	s.state, s.next, s.lazy = live, s.Last()+1, false
 }
 
-// Stop ends the channel; the client does not want it any more.
+// Stop unsubscribes the client.
 func (s *Splice) Stop() { s.state, s.lazy = off, false }
 
-// Suspect tells that live batches may have been missed, so that even the last may be unknown.
+// Suspect is called when live batches may have been missed, the last one included.
 func (s *Splice) Suspect() Verdict {
 	switch s.state {
 	case off:
 		return Nothing
 	case filling:
-		// The current read may end before the missed frames.
+		// The current read of the store may end before the missed frames.
 		s.again = true
 		return Nothing
 	}
@@ -112,8 +115,8 @@ func (s *Splice) check() Verdict {
 	return Nothing
 }
 
-// Live takes a batch as it was published. A batch that cannot pass yet is forgotten: it will come again as a stored
-// one.
+// Live takes a live batch and returns the part to deliver. A batch that cannot be delivered yet is dropped, because
+// it is read again from the store.
 func (s *Splice) Live(b Batch) (Batch, Verdict) {
 	if s.contradicts(b) {
 		return Batch{}, Lost
@@ -129,7 +132,8 @@ func (s *Splice) Live(b Batch) (Batch, Verdict) {
 	return s.take(b)
 }
 
-// Stored takes the next stored batch while the channel is filling. Lost where a frame before it is missing.
+// Stored takes the next stored batch while the channel is filling. It returns Lost if a frame before the batch is
+// missing.
 func (s *Splice) Stored(b Batch) (Batch, Verdict) {
 	if s.state != filling {
 		return Batch{}, Nothing
@@ -147,8 +151,9 @@ func (s *Splice) Stored(b Batch) (Batch, Verdict) {
 	return s.take(b)
 }
 
-// contradicts reports whether a later holder begins before where the client is. It then counts from an earlier
-// point, as after a loss of the stream, and its frames are others than the client's of the same numbers.
+// contradicts reports whether a batch of a later epoch begins before the client's position. The later holder then
+// counts from an earlier point, as after a loss of the store, and its frames differ from the client's frames of the
+// same numbers.
 func (s *Splice) contradicts(b Batch) bool {
 	return s.state == live && s.epoch > 0 && b.Epoch > s.epoch && b.First < s.next
 }
@@ -158,8 +163,8 @@ func (s *Splice) note(b Batch) {
 	s.end = max(s.end, b.Next())
 }
 
-// Filled tells that no stored batch is left. It is Nothing if no frame is missing any more and live batches pass
-// again, Fill if published frames are not among the stored ones (yet).
+// Filled is called when all stored batches were read. It returns Nothing if no frame is missing, so that live
+// batches are delivered again, and Fill if published frames are not stored yet.
 func (s *Splice) Filled() Verdict {
 	if s.state != filling {
 		return Nothing
@@ -172,7 +177,8 @@ func (s *Splice) Filled() Verdict {
 	return Nothing
 }
 
-// GiveUp tells that the missing frames will not come: Lost, or Fill if the client takes the frames since it asked.
+// GiveUp is called when missing frames do not get stored in time. It returns Fill if the client accepts the frames
+// from its subscription on, and else Lost.
 func (s *Splice) GiveUp() Verdict {
 	if s.state != filling {
 		return Nothing

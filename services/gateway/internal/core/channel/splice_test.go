@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// batch returns frames first..first+count-1 of an epoch, each telling its number and epoch.
+// batch returns the frames first to first+count-1 of an epoch. Each frame has its number and epoch as text.
 func batch(first int64, count int, epoch int64) channel.Batch {
 	frames := make([]string, count)
 	for i := range frames {
@@ -26,7 +26,7 @@ func frames(b channel.Batch) []string {
 	return list
 }
 
-// A batch is cut at a frame, and its frames come out as they went in.
+// A batch can be cut at any frame, and it yields its frames unchanged.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	b := batch(5, 3, 1)
@@ -44,10 +44,10 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// move is a call of a splice.
+// move is one method call on a splice.
 type move func(*channel.Splice) (channel.Batch, channel.Verdict)
 
-// step is a call of a splice with the verdict and the frames it must give.
+// step is a method call on a splice with the expected verdict and frames.
 type step struct {
 	what string
 	do   move
@@ -85,12 +85,12 @@ var (
 	stop    = only(func(s *channel.Splice) channel.Verdict { s.Stop(); return channel.Nothing })
 )
 
-// spliceStories are the steps of a splice by the sentence they prove.
+// spliceStories are sequences of steps, by the sentence that they prove.
 var spliceStories = map[string][]step{
-	"what nobody asked for does not pass": {
+	"frames of an unsubscribed channel are dropped": {
 		{"published", published(4), channel.Nothing, ""}, {"live", live(batch(5, 1, 1)), channel.Nothing, ""},
 	},
-	"what comes passes, once and in order": {
+	"live frames are delivered once and in order": {
 		{"published", published(4), channel.Nothing, ""},
 		{"follow", follow, channel.Nothing, ""},
 		{"an old one", live(batch(3, 2, 1)), channel.Nothing, ""},
@@ -98,11 +98,11 @@ var spliceStories = map[string][]step{
 		{"the next", live(batch(6, 2, 1)), channel.Deliver, "6@1 7@1"},
 		{"again", live(batch(6, 2, 1)), channel.Nothing, ""},
 		{"after unsubscribe", stop, channel.Nothing, ""},
-		{"nothing", live(batch(8, 1, 1)), channel.Nothing, ""},
+		{"while unsubscribed", live(batch(8, 1, 1)), channel.Nothing, ""},
 		{"after subscribe", follow, channel.Nothing, ""},
 		{"the next again", live(batch(9, 1, 1)), channel.Deliver, "9@1"},
 	},
-	"a gap is filled before anything else passes": {
+	"a gap is filled before later frames are delivered": {
 		{"follow", follow, channel.Nothing, ""},
 		{"a gap", live(batch(3, 1, 1)), channel.Fill, ""},
 		{"while it is filled", live(batch(4, 1, 1)), channel.Nothing, ""},
@@ -113,45 +113,45 @@ var spliceStories = map[string][]step{
 		{"all", filled, channel.Nothing, ""},
 		{"live again", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
 	},
-	"resume at the end has nothing to fill": {
+	"resume at the last frame needs no stored frames": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
 	},
-	"resume behind fills": {
+	"resume before the last frame reads stored frames": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(2), channel.Fill, ""},
 		{"stored, partly seen", stored(batch(1, 3, 1)), channel.Deliver, "3@1"},
 		{"the rest", stored(batch(4, 1, 1)), channel.Deliver, "4@1"},
 		{"all", filled, channel.Nothing, ""},
 	},
-	"resume ahead of what there is": {
+	"resume after an unpublished frame is lost": {
 		{"published", published(4), channel.Nothing, ""}, {"resume", resume(5), channel.Lost, ""},
 	},
-	"resume after frames that are stored no more": {
+	"resume before expired frames is lost": {
 		{"published", published(9), channel.Nothing, ""},
 		{"resume", resume(2), channel.Fill, ""},
 		{"stored", stored(batch(5, 1, 1)), channel.Lost, ""},
 	},
-	"resume where nothing is stored": {
+	"resume with an empty store is lost": {
 		{"published", published(9), channel.Nothing, ""},
 		{"resume", resume(2), channel.Fill, ""},
 		{"none", filled, channel.Fill, ""},
 		{"never", giveUp, channel.Lost, ""},
 	},
-	"from the beginning": {
+	"begin delivers all stored frames": {
 		{"published", published(2), channel.Nothing, ""},
 		{"begin", begin, channel.Fill, ""},
 		{"stored", stored(batch(1, 2, 1)), channel.Deliver, "1@1 2@1"},
 		{"all", filled, channel.Nothing, ""},
 	},
-	"from the beginning of nothing": {
+	"begin in an empty channel delivers from the first live frame": {
 		{"begin", begin, channel.Nothing, ""},
 		{"live", live(batch(1, 1, 1)), channel.Deliver, "1@1"},
-		{"a gap is not passed over", live(batch(3, 1, 1)), channel.Fill, ""},
+		{"a gap is not skipped", live(batch(3, 1, 1)), channel.Fill, ""},
 		{"never", giveUp, channel.Lost, ""},
 	},
-	"from the beginning where that is gone": {
+	"begin after the first frames expired continues with the next live frame": {
 		{"published", published(9), channel.Nothing, ""},
 		{"begin", begin, channel.Fill, ""},
 		{"stored", stored(batch(5, 1, 1)), channel.Nothing, ""},
@@ -159,7 +159,7 @@ var spliceStories = map[string][]step{
 		{"all", filled, channel.Nothing, ""},
 		{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
 	},
-	"from the beginning where all is gone": {
+	"begin after all frames expired continues with the next live frame": {
 		{"published", published(9), channel.Nothing, ""},
 		{"begin", begin, channel.Fill, ""},
 		{"none", filled, channel.Fill, ""},
@@ -169,19 +169,19 @@ var spliceStories = map[string][]step{
 		{"all", filled, channel.Nothing, ""},
 		{"live", live(batch(11, 1, 1)), channel.Deliver, "11@1"},
 	},
-	"from the beginning where even what came since is gone": {
+	"begin is lost if frames published since then have expired": {
 		{"published", published(9), channel.Nothing, ""},
 		{"begin", begin, channel.Fill, ""},
 		{"stored", stored(batch(12, 1, 1)), channel.Lost, ""},
 	},
-	"a new holder goes on": {
+	"frames of a new holder continue the sequence": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
 		{"mark", live(batch(6, 0, 2)), channel.Nothing, ""},
 		{"the new holder", live(batch(6, 1, 2)), channel.Deliver, "6@2"},
 	},
-	"a mark shows a gap": {
+	"the mark of an epoch reveals a gap": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"mark", live(batch(6, 0, 2)), channel.Fill, ""},
@@ -189,19 +189,19 @@ var spliceStories = map[string][]step{
 		{"the mark, stored", stored(batch(6, 0, 2)), channel.Nothing, ""},
 		{"all", filled, channel.Nothing, ""},
 	},
-	"a holder that counts from an earlier point": {
+	"a new holder that counts from an earlier point makes the client lost": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"live", live(batch(5, 1, 1)), channel.Deliver, "5@1"},
 		{"mark", live(batch(3, 0, 2)), channel.Lost, ""},
 	},
-	"the holder knows less than the client": {
+	"a holder with fewer frames than the client makes the client lost": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"asked", ask, channel.Nothing, ""},
 		{"attached again", published(3), channel.Lost, ""},
 	},
-	"frames pass while the holder answers": {
+	"live frames are delivered while the holder is asked": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"asked", ask, channel.Nothing, ""},
@@ -209,7 +209,7 @@ var spliceStories = map[string][]step{
 		{"attached again", published(4), channel.Nothing, ""},
 		{"live", live(batch(7, 1, 1)), channel.Deliver, "7@1"},
 	},
-	"a missed batch that was the last is found": {
+	"a missed last batch is found": {
 		{"published", published(4), channel.Nothing, ""},
 		{"resume", resume(4), channel.Nothing, ""},
 		{"the bus was away", suspect, channel.Fill, ""},
@@ -221,7 +221,7 @@ var spliceStories = map[string][]step{
 	},
 }
 
-// The steps of a channel, each with its verdict.
+// Each method of a splice returns the right verdict and frames, in stories of several steps.
 func TestSplice(t *testing.T) {
 	t.Parallel()
 	for name, steps := range spliceStories {
@@ -238,13 +238,13 @@ func TestSplice(t *testing.T) {
 	}
 }
 
-// world is a channel with its publishers, its store and a client behind a splice.
+// world is a channel with a publisher, a store, and a client behind a splice.
 type world struct {
 	splice channel.Splice
 	log    []channel.Batch // the stored batches
 	epoch  int64
-	gone   int      // how many batches of log have aged out
-	got    []string // the client's frames, from the frame number first
+	gone   int      // number of expired batches of log
+	got    []string // the client's frames; the first has the number first
 	first  int64
 	lost   bool
 }
@@ -268,7 +268,7 @@ func (w *world) take(b channel.Batch, v channel.Verdict) {
 	}
 }
 
-// fill reads the store as the gateway does.
+// fill reads the store like the gateway does.
 func (w *world) fill() {
 	next := w.splice.Next()
 	for _, b := range w.log[w.gone:] {
@@ -287,8 +287,8 @@ func (w *world) fill() {
 	}
 }
 
-// However live batches are dropped, doubled or expire, a client has the published frames without gap or double, or
-// it is told that it has lost its place; and it is not told so while everything is stored.
+// Whether live batches are dropped, duplicated or expire, the client gets the published frames without gaps or
+// duplicates, or is told that it is lost. It is never lost while all frames are stored.
 func TestSpliceIsExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -359,7 +359,7 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// checkComplete makes sure that one fill is enough to have everything, where everything is stored.
+// checkComplete checks that filling the channel delivers every frame, if no frame has expired.
 func (w *world) checkComplete(t *rapid.T) {
 	if !w.splice.On() || w.gone > 0 {
 		return
@@ -368,14 +368,15 @@ func (w *world) checkComplete(t *rapid.T) {
 	probe.got = slices.Clone(w.got)
 	probe.splice.Suspect()
 	probe.fill()
-	probe.fill() // as often as the gateway does
+	probe.fill() // the gateway also repeats the read
 	if probe.lost || probe.splice.Filling() || probe.splice.Next() != w.next() {
 		t.Fatalf("after a fill the client is at %d, lost %v, while the next frame is %d", probe.splice.Next(), probe.lost,
 			w.next())
 	}
 }
 
-// A queue keeps order, counts bytes per lane until they are sent, lets one large item pass, and forgets a dropped lane.
+// A queue keeps the order, counts bytes per lane until they are sent, accepts one item larger than the limit, and
+// removes a dropped lane.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	var q channel.Queue

@@ -1,4 +1,4 @@
-// Package logtail passes new entries of projects' logs to their readers.
+// Package logtail delivers new entries of projects' logs to their readers.
 package logtail
 
 import (
@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// Entry is a new entry for a stream.
+// Entry is a new log entry.
 type Entry struct {
 	Level  slog.Level
 	Source string
-	// JSON is the entry on one line.
+	// JSON is the entry as one line of JSON.
 	JSON []byte
 }
 
-// Filter selects entries.
+// Filter selects log entries.
 type Filter struct {
-	// Level is the lowest level.
+	// Level is the lowest level that is selected.
 	Level slog.Level
-	// Source filters unless it is empty.
+	// Source is the only source that is selected; empty selects all.
 	Source string
 }
 
@@ -26,7 +26,7 @@ func (f Filter) takes(e Entry) bool {
 	return e.Level >= f.Level && (f.Source == "" || f.Source == e.Source)
 }
 
-// Bounds of the entries that wait for one reader. Past them it misses entries.
+// maxEntries and maxBytes bound the entries that wait for one reader. Beyond them the reader misses entries.
 const (
 	maxEntries = 2048
 	maxBytes   = 4 << 20
@@ -43,13 +43,13 @@ type project struct{ owner, id string }
 // NewHub returns a hub without readers.
 func NewHub() *Hub { return &Hub{readers: map[project]map[*Reader]bool{}} }
 
-// Reader receives the entries of one project that are told after it was made. A reader that misses an entry receives
-// no more; [Reader.Take] then returns false, and a new reader is needed.
+// Reader receives the entries of one project that arrive after [Hub.Read]. A reader that has missed an entry
+// receives no more entries: [Reader.Take] returns false, and the caller needs a new reader.
 type Reader struct {
 	hub     *Hub
 	of      project
 	filter  Filter
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // capacity 1
 	waiting [][]byte
 	bytes   int
 	missed  bool
@@ -74,7 +74,7 @@ func (h *Hub) Wanted(owner, id string) bool {
 	return len(h.readers[project{owner, id}]) > 0
 }
 
-// Readers returns how many readers there are.
+// Readers returns the number of readers.
 func (h *Hub) Readers() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ func (h *Hub) Readers() (n int) {
 	return n
 }
 
-// Tell passes entries to the readers of a project. It does not block.
+// Tell delivers entries to the readers of a project. It does not block.
 func (h *Hub) Tell(owner, id string, entries []Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func (h *Hub) Tell(owner, id string, entries []Entry) {
 	}
 }
 
-// Missed marks every reader as one that missed entries, because notices may have been lost.
+// Missed marks every reader as having missed entries. It is called when notices may have been lost.
 func (h *Hub) Missed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,10 +131,10 @@ func (r *Reader) signal() {
 	}
 }
 
-// Ready returns a channel that receives a value when Take has entries, or the reader has missed some.
+// Ready returns a channel that receives a value when Take has entries or the reader has missed some.
 func (r *Reader) Ready() <-chan struct{} { return r.wake }
 
-// Take returns the waiting entries. ok is false once the reader has missed some.
+// Take returns the waiting entries and removes them. ok is false if the reader has missed entries.
 func (r *Reader) Take() (entries [][]byte, ok bool) {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()
@@ -142,7 +142,7 @@ func (r *Reader) Take() (entries [][]byte, ok bool) {
 	return entries, !r.missed
 }
 
-// Close ends the reader. It may be called twice.
+// Close removes the reader from the hub. It may be called twice.
 func (r *Reader) Close() {
 	r.hub.mu.Lock()
 	defer r.hub.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package rates holds operators to their rate limits, which all gateways share.
+// Package rates limits the request rates of operators. All gateways share the limits.
 //
-// Tokens of a limit are taken where they are kept, those of the general limit in batches: a token that was taken and
-// not used stays with this gateway. While they cannot be taken every request passes, because a limit protects a part
-// that is away then.
+// Tokens are taken from session-manager, those of the general limit in batches: this gateway keeps the tokens of a
+// batch that are left over. While tokens cannot be taken, every request passes, because the limits protect the
+// service that is then unavailable.
 package rates
 
 import (
@@ -14,41 +14,42 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// General is the limit of requests without one of their own.
+// General is the limit of requests without a limit of their own.
 const General = "requests"
 
 const (
-	// batch is how many tokens of the general limit are taken at once.
+	// batch is the number of tokens of the general limit that are taken at once.
 	batch = 20
-	// patience bounds taking them.
+	// patience is the timeout for taking tokens.
 	patience = time.Second
-	// opened is how long every request passes after tokens could not be taken.
+	// opened is the time during which every request passes after a failure to take tokens.
 	opened = time.Second
-	// most bounds the operators that are kept.
+	// most is the maximum number of buckets in memory.
 	most = 4096
 )
 
-// Taker takes tokens of a limit of the operator of ctx. It returns how many it took, or when there is one again.
+// Taker takes tokens of a limit for the operator of ctx. It returns the number of tokens taken. If that is 0, retry
+// is the time until the next token.
 type Taker interface {
 	Take(ctx context.Context, limit string, wanted int) (taken int, retry time.Duration, err error)
 }
 
-// Limiter says which requests pass. It is safe for concurrent use; the nil Limiter lets every request pass.
+// Limiter decides which requests pass. It is safe for concurrent use. A nil Limiter lets every request pass.
 type Limiter struct {
 	taker Taker
 	log   *slog.Logger
 
 	mu      sync.Mutex // guards the fields below
 	buckets map[key]*bucket
-	open    time.Time // until then every request passes
+	open    time.Time // every request passes until this time
 }
 
 type key struct{ owner, limit string }
 
-// bucket is this gateway's part of a limit of an operator.
+// bucket is this gateway's state of one operator's limit.
 type bucket struct {
-	mu sync.Mutex // held while tokens are taken: one request asks for all that wait
-	// left are taken tokens, and refused says until when there are no more.
+	mu sync.Mutex // held while tokens are taken, so that waiting requests share one query
+	// left is the number of unused tokens. Until refused, no token is available.
 	left    int
 	refused time.Time
 }
@@ -58,7 +59,7 @@ func New(taker Taker, log *slog.Logger) *Limiter {
 	return &Limiter{taker: taker, log: log, buckets: map[key]*bucket{}}
 }
 
-// Allow fails with rate_limited (details.retry_after_ms) for a request of an operator that comes too soon.
+// Allow takes a token. Without one it fails with rate_limited and details.retry_after_ms.
 func (l *Limiter) Allow(ctx context.Context, owner, limit string) error {
 	if l == nil {
 		return nil
@@ -103,7 +104,7 @@ func (l *Limiter) bucket(k key) *bucket {
 	b := l.buckets[k]
 	if b == nil {
 		if len(l.buckets) >= most {
-			clear(l.buckets) // the tokens in them are lost, which is the safe side
+			clear(l.buckets) // Their tokens are lost. That lets fewer requests pass, never more.
 		}
 		b = new(bucket)
 		l.buckets[k] = b
@@ -111,14 +112,14 @@ func (l *Limiter) bucket(k key) *bucket {
 	return b
 }
 
-// passes reports whether every request passes now.
+// passes reports whether every request passes at this time.
 func (l *Limiter) passes() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Now().Before(l.open)
 }
 
-// pass lets every request pass for a while.
+// pass lets every request pass for the time opened.
 func (l *Limiter) pass(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/rates"
 )
 
-// store has some tokens, and counts questions.
+// store has some tokens and counts the queries.
 type store struct {
 	tokens, asked int
 	err           error
@@ -41,8 +41,8 @@ func allowed(t *testing.T, l *rates.Limiter, limit string, tries int) (n int) {
 	return n
 }
 
-// As many requests pass as there are tokens. Those of the general limit are taken twenty at a time, and a refusal is
-// remembered until its time is over.
+// As many requests pass as there are tokens. Tokens of the general limit are taken in batches of twenty. After a
+// refusal the store is not queried before the retry time.
 func TestAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for limit, asked := range map[string]int{rates.General: 4, "messages": 46} {
@@ -60,7 +60,7 @@ func TestAllow(t *testing.T) {
 	})
 }
 
-// While tokens cannot be taken every request passes, and the storage is asked once a second.
+// While tokens cannot be taken, every request passes and the store is queried once per second.
 func TestFailsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{err: errors.New("away")}

@@ -1,3 +1,3 @@
-// Package terminal has the rules of terminals of background processes on a session's socket: the binary frames, and the
-// records of input.
+// Package terminal has the rules for terminals of background processes on a session's socket: the format of binary
+// frames, and the audit records of input.
 package terminal

@@ -5,10 +5,10 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Prefix begins the name of a terminal's channel; the id of its process follows.
+// Prefix is the prefix of a terminal's channel name; the id of its process follows.
 const Prefix = "pty:"
 
-// The first byte of a binary frame. After an addressed one comes the id of the process.
+// The first byte of a binary frame. In an addressed frame the id of the process follows it.
 const (
 	plainData      = 0x01
 	plainEvent     = 0x02
@@ -16,13 +16,13 @@ const (
 	addressedEvent = 0x12
 )
 
-// idLength is the length of a process's id.
+// idLength is the length of a process id in bytes.
 const idLength = 26
 
-// Data returns a frame of output. An empty id makes it a plain one.
+// Data returns a binary frame with output. An empty id makes it a plain frame.
 func Data(id string, output []byte) []byte { return frame(plainData, addressedData, id, output) }
 
-// Event returns a frame of a control event, which is a JSON frame.
+// Event returns a binary frame with a control event in JSON. An empty id makes it a plain frame.
 func Event(id string, event []byte) []byte { return frame(plainEvent, addressedEvent, id, event) }
 
 func frame(plain, addressed byte, id string, data []byte) []byte {
@@ -35,8 +35,8 @@ func frame(plain, addressed byte, id string, data []byte) []byte {
 	return append(f, data...)
 }
 
-// Input returns the process and the keys of a client's frame; the process of a plain one is "". It fails with
-// bad_request for a frame that is no input.
+// Input parses a client's binary frame into the process id and the input. The id of a plain frame is "". It fails
+// with bad_request for any other frame.
 func Input(frame []byte) (id string, keys []byte, err error) {
 	switch {
 	case len(frame) > 1 && frame[0] == plainData:

@@ -10,23 +10,23 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// The bounds of input that was passed on and is not recorded yet.
+// The bounds of input that was sent and is not recorded yet.
 const (
 	maxUnrecorded = 1 << 10
-	// RecordWithin is how soon it is recorded.
+	// RecordWithin is the maximum delay of a record.
 	RecordWithin = time.Second
 )
 
-// MaxKeys is the most input in bytes for one [Typist.Type].
+// MaxKeys is the maximum size of the input of one [Typist.Type] in bytes.
 const MaxKeys = 32 << 10
 
-// Typist passes an operator's input on and has it recorded. Input with a control character, such as the end of a
-// line, is recorded before it is passed on, together with the letters before it; letters are passed on at once. A
-// line that the terminal hides is recorded without its text. A Typist is for one goroutine.
+// Typist sends an operator's input to a process and records it. Input with a control character, such as a newline,
+// is recorded before it is sent, together with the unrecorded input before it. Other input is sent at once and
+// recorded later. A line that the terminal hides is recorded without its text. A Typist is used by one goroutine.
 type Typist struct {
 	port       Port
 	unrecorded []byte
-	hidden     bool // a part of it was hidden
+	hidden     bool // a part of unrecorded was hidden
 }
 
 // NewTypist returns a Typist for a process.
@@ -35,8 +35,8 @@ func NewTypist(port Port) *Typist { return &Typist{port: port} }
 // Unrecorded reports whether input waits for [Typist.Flush].
 func (t *Typist) Unrecorded() bool { return len(t.unrecorded) > 0 }
 
-// Type passes input on, and waits while the process does not read. It fails as [Port.Type] and [Port.Record] do; then
-// the input was not passed on.
+// Type sends input, and waits while the process does not read. It fails like [Port.Type] and [Port.Record]; the
+// input was not sent then.
 func (t *Typist) Type(ctx context.Context, keys []byte) error {
 	if acts(keys) || len(t.unrecorded)+len(keys) > maxUnrecorded {
 		hidden, err := t.port.Type(ctx, nil)
@@ -57,7 +57,7 @@ func (t *Typist) Type(ctx context.Context, keys []byte) error {
 	return err
 }
 
-// Flush records unrecorded input.
+// Flush records the unrecorded input.
 func (t *Typist) Flush(ctx context.Context) error {
 	if len(t.unrecorded) == 0 {
 		return nil
@@ -77,7 +77,7 @@ func (t *Typist) record(ctx context.Context, keys []byte, hidden bool) error {
 	return err
 }
 
-// full are the pauses while a process does not read.
+// full has the pauses between attempts while the process does not read.
 var full = retry.Pauses{First: 5 * time.Millisecond, Last: time.Second}
 
 func (t *Typist) pass(ctx context.Context, keys []byte) (hidden bool, err error) {
@@ -89,7 +89,7 @@ func (t *Typist) pass(ctx context.Context, keys []byte) (hidden bool, err error)
 	return hidden, err
 }
 
-// acts reports whether keys hold a control character, which a program may act on.
+// acts reports whether keys contain a control character, on which a program may act.
 func acts(keys []byte) bool {
 	for _, k := range keys {
 		if k < ' ' || k == 0x7f {
