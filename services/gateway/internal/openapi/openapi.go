@@ -1,5 +1,5 @@
-// Package openapi describes the HTTP API in OpenAPI 3.1, from the descriptors of the contract and by the rules of
-// package wirejson. The routes of the gateway's own are a table here.
+// Package openapi describes the HTTP API in OpenAPI 3.1, from the descriptors of the contract and with the JSON
+// form of package wirejson. The gateway's own routes come from a table in this package.
 package openapi
 
 //go:generate go run ./gen
@@ -21,16 +21,17 @@ import (
 
 type object = map[string]any
 
-// builder gathers the parts of a description.
+// builder collects the parts of a description.
 type builder struct {
 	comments map[string]string
 	schemas  object
 	paths    object
-	// strict makes the schemas of answers take no key but the known ones, which clients must not rely on.
+	// strict forbids undescribed keys in the schemas of answers. Clients must accept new keys, so only tests use it.
 	strict bool
 }
 
-// Document returns the description as JSON. With strict, answers may have no keys but those described: for tests.
+// Document returns the description as JSON. With strict, the schemas of answers forbid undescribed keys; that is
+// for tests.
 func Document(version string, strict bool) ([]byte, error) {
 	b := &builder{schemas: object{}, paths: object{}, strict: strict}
 	if err := json.Unmarshal(contract.Comments, &b.comments); err != nil {
@@ -103,7 +104,7 @@ func (b *builder) method(m protoreflect.MethodDescriptor) {
 	}
 }
 
-// verbs returns the method and the path of a rule.
+// verbs returns the HTTP method and the path of a rule.
 func verbs(rule *annotations.HttpRule) (method, path string) {
 	for _, p := range [...][2]string{
 		{http.MethodGet, rule.GetGet()},
@@ -167,7 +168,7 @@ func (b *builder) put(method, path string, op object) {
 	item[strings.ToLower(method)] = op
 }
 
-// variables returns the names in braces.
+// variables returns the names in braces of a path.
 func variables(path string) (names []string) {
 	for part := range strings.SplitSeq(path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
@@ -186,7 +187,8 @@ func (b *builder) parameter(fd protoreflect.FieldDescriptor, name, in string) ob
 	return p
 }
 
-// responses describes the answers of a route: the status of its option where the option's conditions hold, else 200.
+// responses describes the answers of a route: the status of its option http_answer, and 200 if that option is
+// absent or has conditions.
 func (b *builder) responses(m protoreflect.MessageDescriptor, field string, answer *apiv1.HTTPAnswer) object {
 	schema := b.ref(m, false)
 	if field != "" {

@@ -12,18 +12,19 @@ import (
 // ownRoute is a route that the gateway answers itself.
 type ownRoute struct {
 	method, path, id, text string
-	// open routes need no sign-in.
+	// open is true for routes without sign-in.
 	open bool
-	// query is the parameters: name and description.
+	// query has the name and the description of each query parameter.
 	query [][2]string
-	// answers are the bodies by status: a message, a schema, a media type, a list of them, or nil without a body.
+	// answers has the bodies by status. A body is a message, a schema, a media type, a list of these, or nil for no
+	// body.
 	answers map[string]any
 }
 
-// page is an answer of HTML.
+// page is the media type of HTML answers.
 const page = "text/html"
 
-// refusedPage is a refusal that browsers get as a page.
+// refusedPage is a refusal that browsers receive as HTML.
 var refusedPage = []any{&apiv1.ErrorBody{}, page}
 
 var own = []ownRoute{
@@ -172,7 +173,7 @@ var own = []ownRoute{
 	},
 }
 
-// own adds a route of the gateway's own.
+// own adds one of the gateway's own routes.
 func (b *builder) own(r ownRoute) {
 	op := object{
 		"operationId": r.id, "summary": firstSentence(r.text), "description": r.text,
@@ -209,7 +210,7 @@ func (b *builder) own(r ownRoute) {
 	b.put(r.method, r.path, op)
 }
 
-// content returns the bodies of an answer by their media types.
+// content returns the bodies of an answer by media type.
 func (b *builder) content(of any) object {
 	switch of := of.(type) {
 	case proto.Message:

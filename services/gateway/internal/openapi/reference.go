@@ -90,7 +90,7 @@ type schema struct {
 	Properties  map[string]schema
 }
 
-// kind returns the values of a schema in a few words.
+// kind returns a short description of a schema's values.
 func (s schema) kind() string {
 	switch {
 	case s.Ref != "":

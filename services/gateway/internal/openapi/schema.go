@@ -8,7 +8,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// ref returns a reference to the schema of a message, which it adds. Of input no key is required.
+// ref returns a reference to the schema of a message, and adds the schema if it is missing. Schemas of input have
+// no required keys.
 func (b *builder) ref(m protoreflect.MessageDescriptor, input bool) object {
 	switch m.FullName() {
 	case "google.protobuf.Value":
@@ -23,13 +24,13 @@ func (b *builder) ref(m protoreflect.MessageDescriptor, input bool) object {
 		name += "Input"
 	}
 	if _, known := b.schemas[name]; !known {
-		b.schemas[name] = object{} // a message that holds itself ends here
+		b.schemas[name] = object{} // ends the recursion of a message that contains itself
 		b.schemas[name] = b.message(m, input, nil)
 	}
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-// body returns the schema of a request without the fields that its path has.
+// body returns the schema of a request's body. It leaves out the fields that are in the path.
 func (b *builder) body(m protoreflect.MessageDescriptor, inPath map[protoreflect.Name]bool) object {
 	return b.message(m, true, inPath)
 }
@@ -68,14 +69,14 @@ func described(schema object, text string) object {
 	if text == "" {
 		return schema
 	}
-	schema["description"] = text // beside a $ref too, since 3.1
+	schema["description"] = text // OpenAPI 3.1 allows it beside a $ref
 	return schema
 }
 
-// nullable returns a schema that also takes null.
+// nullable returns a schema that also accepts null.
 func nullable(schema object) object {
 	if len(schema) == 0 {
-		return schema // it takes everything
+		return schema // an empty schema accepts null already
 	}
 	if kind, ok := schema["type"].(string); ok && schema["enum"] == nil {
 		schema["type"] = []any{kind, "null"}
@@ -94,7 +95,7 @@ func (b *builder) field(fd protoreflect.FieldDescriptor, input bool) object {
 	return b.one(fd, input)
 }
 
-// one returns the schema of one value of a field.
+// one returns the schema of a single value of a field, ignoring that the field repeats.
 func (b *builder) one(fd protoreflect.FieldDescriptor, input bool) object {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
@@ -122,7 +123,7 @@ func (b *builder) one(fd protoreflect.FieldDescriptor, input bool) object {
 	return object{}
 }
 
-// names returns the values of an enum as JSON shows them. The unspecified one is no input.
+// names returns the values of an enum in their JSON form. Input does not accept the unspecified value.
 func names(e protoreflect.EnumDescriptor, input bool) []any {
 	var list []any
 	for i := range e.Values().Len() {

@@ -18,8 +18,8 @@ import (
 	"kaged.dev/pkg/frametype"
 )
 
-// TypeScript returns the types of the API for @kaged/client: the messages, the routes with their parameters, bodies and
-// answers, and the frames of the socket by their types.
+// TypeScript returns the types for @kaged/client: the messages, the routes with parameters, body and answer, and
+// the frames of the sockets by type.
 func TypeScript() (string, error) {
 	text, err := Document("", false)
 	if err != nil {
@@ -79,7 +79,7 @@ func used(document []byte, name string) bool {
 	return strings.Contains(string(document), `"#/components/schemas/`+name+`"`)
 }
 
-// systemFrames are the types of frames of the system socket, in the order of its description.
+// systemFrames are the frame types of the system socket, in the order of its description.
 var systemFrames = []frametype.Type{
 	{Name: "system.hello", Message: "SystemHello"},
 	{Name: "sessions.running_count", Message: "RunningCount"},
@@ -92,8 +92,8 @@ var systemFrames = []frametype.Type{
 	{Name: "system.missed", Message: "SystemMissed"},
 }
 
-// frameSchemas returns the types of frames with their payloads' schemas. A message with the name of another message of
-// the document is called Frame and its name.
+// frameSchemas returns the frame types and the schemas of their payloads. A message with the name of a different
+// message of the document gets the prefix Frame.
 func frameSchemas(document []byte) ([]frametype.Type, map[string]typed, error) {
 	var known struct {
 		Components struct{ Schemas map[string]any }
@@ -110,7 +110,7 @@ func frameSchemas(document []byte) ([]frametype.Type, map[string]typed, error) {
 	for _, t := range frametype.All() {
 		m := messages.ByName(protoreflect.Name(t.Message))
 		if m == nil {
-			continue // declared beside another subject
+			continue // its message belongs to another proto file
 		}
 		b.ref(m, false)
 		all = append(all, t)
@@ -143,7 +143,7 @@ func sameJSON(a []byte, b any) bool {
 	return json.Unmarshal(a, &parsed) == nil && reflect.DeepEqual(parsed, b)
 }
 
-// typed is a schema as types need it.
+// typed is a schema with the keywords that types need.
 type typed struct {
 	schema
 	Items                *typed
@@ -153,7 +153,7 @@ type typed struct {
 	AdditionalProperties json.RawMessage
 }
 
-// interfaceOf returns the schema of an object as the body of an interface.
+// interfaceOf returns an object schema as the body of a TypeScript interface.
 func (s typed) interfaceOf(indent string) string {
 	if len(s.Properties) == 0 {
 		return "{}"
@@ -227,7 +227,7 @@ func (s typed) basic(kind, indent string) string {
 	return kind
 }
 
-// doc returns a description as a comment.
+// doc returns a description as a doc comment.
 func doc(text, indent string) string {
 	if text == "" {
 		return ""
@@ -235,7 +235,7 @@ func doc(text, indent string) string {
 	return indent + "/** " + strings.ReplaceAll(text, "*/", "* /") + " */\n"
 }
 
-// typescript writes a route as a property of Routes. Parameters of the path are required.
+// typescript writes a route as a property of Routes. Path parameters are required.
 func (o operation) typescript(out *strings.Builder, method, path string) {
 	var params []string
 	for _, p := range o.Parameters {
@@ -274,7 +274,7 @@ func (o operation) typescript(out *strings.Builder, method, path string) {
 		strings.Join(params, "; "), body, strings.Join(answers, " | "))
 }
 
-// ofSchema returns the type of a schema that another reader has decoded.
+// ofSchema returns the TypeScript type of a schema.
 func ofSchema(s schema) string { return widen(s).typescript("") }
 
 func widen(s schema) typed {

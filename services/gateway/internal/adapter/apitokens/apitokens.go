@@ -1,4 +1,5 @@
-// Package apitokens looks API tokens up in session-manager, once for each request: a revoked token is refused at once.
+// Package apitokens authenticates API tokens in session-manager, once per request, so that a revoked token is
+// refused at once.
 package apitokens
 
 import (

@@ -1,5 +1,4 @@
-// Package auditlog hands the gateway's own audit records to session-manager, in the order they came and outside the
-// requests they are about.
+// Package auditlog sends the gateway's audit records to session-manager, in order and in the background.
 package auditlog
 
 import (
@@ -16,25 +15,25 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// pauses are between the tries for one record.
+// pauses has the pauses between the attempts to store one record.
 var pauses = retry.Pauses{First: time.Second, Last: time.Second, Tries: 3}
 
 const (
-	tryTimeout = 5 * time.Second // for one try
-	flushLimit = 5 * time.Second // for waiting records when the gateway stops
+	tryTimeout = 5 * time.Second // for one attempt
+	flushLimit = 5 * time.Second // for the records that wait when the gateway stops
 )
 
-// Limits bounds a Log.
+// Limits configures a Log.
 type Limits struct {
-	// Queue is how many records may wait.
+	// Queue is the number of records that may wait.
 	Queue int
-	// Denials is how many refusals are recorded one by one in each Window; the rest are counted.
+	// Denials is the number of refusals that are recorded in each Window; further refusals are only counted.
 	Denials int
 	Window  time.Duration
 }
 
-// Log is the way to session-manager and implements access.Audit. Make one with [New]; it works while [Log.Run]
-// does. It is safe for concurrent use.
+// Log queues audit records for session-manager and implements access.Audit. Make one with [New]; records are sent
+// while [Log.Run] runs. It is safe for concurrent use.
 type Log struct {
 	client sessionmanagerv1.AuditServiceClient
 	log    *slog.Logger
@@ -80,7 +79,8 @@ func (l *Log) Denied(e access.Entry) {
 	}
 }
 
-// admit counts a refusal and reports whether it is recorded, and how many before it were not.
+// admit counts a refusal. It reports whether the refusal is recorded, and the number of unrecorded refusals before
+// it.
 func (l *Log) admit(now time.Time) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,8 +96,8 @@ func (l *Log) admit(now time.Time) (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// Run sends records until ctx ends, then the waiting ones. Records that cannot be sent within a few seconds after
-// that go to the log.
+// Run sends records until ctx ends, then up to flushLimit those that wait. A record that cannot be stored is
+// written to the log.
 func (l *Log) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -124,7 +124,7 @@ func (l *Log) flush(ctx context.Context) {
 	}
 }
 
-// send stores one record. A record that cannot be stored is written to the log, so that it is not gone without a trace.
+// send stores one record. On failure it writes the record to the log.
 func (l *Log) send(ctx context.Context, r *sessionmanagerv1.RecordAuditRequest) {
 	var err error
 	for range pauses.Each(ctx) {

@@ -19,7 +19,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// store keeps records, after it has failed so often.
+// store keeps records after a number of failures.
 type store struct {
 	sessionmanagerv1.AuditServiceClient
 	mu    sync.Mutex
@@ -42,7 +42,7 @@ func (s *store) RecordAudit(
 
 var limits = auditlog.Limits{Queue: 1024, Denials: 100, Window: 10 * time.Second}
 
-// run lets work happen while the log runs, and returns when the log has stopped.
+// run calls work while the audit log runs, then stops the log and waits for its end.
 func run(t *testing.T, l *auditlog.Log, work func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -52,7 +52,7 @@ func run(t *testing.T, l *auditlog.Log, work func()) {
 	wg.Wait()
 }
 
-// Records arrive in order, also those that still wait when the gateway stops, and over a short outage.
+// Records arrive in order, despite a short outage, and those that wait when the gateway stops arrive too.
 func TestRecordsArrive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestRecordsArrive(t *testing.T) {
 	})
 }
 
-// Without a store, records wait so long and no longer, and end in the log.
+// While records cannot be stored they wait for a bounded time and are written to the log.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A burst of refusals is counted and not recorded, and the count is told with the next record.
+// Refusals of a burst are counted and not recorded, and the next record has their number.
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

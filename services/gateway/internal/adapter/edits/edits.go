@@ -1,4 +1,4 @@
-// Package edits records operators' edits of issues. What agents do to issues is recorded with their tool calls.
+// Package edits writes audit records of operators' edits of issues. Edits by agents are recorded as tool calls.
 package edits
 
 import (
@@ -12,10 +12,10 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// updated is the type of the records.
+// updated is the event type of the records.
 const updated = "kaged.issue.updated"
 
-// Conn is a connection to the service issue that records each edit.
+// Conn is a connection to the service issue that records each edit of an issue.
 type Conn struct {
 	grpc.ClientConnInterface
 	audit access.Audit
@@ -24,8 +24,8 @@ type Conn struct {
 // New returns a Conn over base.
 func New(base grpc.ClientConnInterface, audit access.Audit) *Conn { return &Conn{base, audit} }
 
-// Invoke makes a call. An edit is recorded once it is committed; a call that ends before there is room for its record
-// fails.
+// Invoke makes a call. A committed edit is recorded in the audit log. If ctx ends while the log's queue is full,
+// the call fails though the edit is committed.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if err := c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...); err != nil {
 		return err

@@ -15,24 +15,24 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The pauses between tries. They are short at first for a bus that was never reached, because on a fresh machine the
-// stream is created while the gateway starts.
+// The pauses between attempts. The first ones are short, because on a fresh machine the stream is created while the
+// gateway starts.
 var (
 	connecting = retry.Pauses{First: 10 * time.Millisecond, Last: time.Second}
 	asking     = retry.Pauses{First: 200 * time.Millisecond, Last: 200 * time.Millisecond}
 )
 
-// Listener receives the subscription's batches. Its methods do not block.
+// Listener receives live batches and the state of the subscription. Its methods do not block.
 type Listener interface {
 	// Deliver receives a live batch.
 	Deliver(session, channel string, b channel.Batch)
-	// Missed reports that batches may have been missed; storeLost is true if the store itself was lost.
+	// Missed is called when batches may have been missed. storeLost is true if the stored frames were lost.
 	Missed(storeLost bool)
-	// Connected receives the connection before the first frame. It fails with unavailable.
+	// Connected receives the connection before the first batch. It fails with unavailable.
 	Connected(ctx context.Context, conn *bus.Conn) error
 }
 
-// Frames is the connection. [New] creates it; it works while [Frames.Run] runs.
+// Frames is the gateway's connection to the bus. [New] creates it; it works while [Frames.Run] runs.
 type Frames struct {
 	bus  bus.Config
 	log  *slog.Logger
@@ -47,7 +47,7 @@ type opened struct {
 // New returns a connection that Run opens.
 func New(cfg bus.Config) *Frames { return &Frames{bus: cfg, log: cfg.Log} }
 
-// Run connects, and repeats it as often as necessary, and relays batches until ctx ends.
+// Run connects, with retries, and relays batches until ctx ends.
 func (f *Frames) Run(ctx context.Context, to Listener) {
 	for try := range connecting.Each(ctx) {
 		err := f.serve(ctx, to)
@@ -55,7 +55,7 @@ func (f *Frames) Run(ctx context.Context, to Listener) {
 			return
 		}
 		pause := connecting.After(try)
-		level := slog.LevelDebug // on a fresh machine this is the usual start
+		level := slog.LevelDebug // usual at the start on a fresh machine
 		if pause == connecting.Last {
 			level = slog.LevelWarn
 		}
@@ -70,7 +70,7 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 		return err
 	}
 	defer conn.Close()
-	// The stream belongs to session-manager: the gateway does not change it, and waits until it exists.
+	// session-manager creates the stream. The gateway waits for it and never changes it.
 	frames := bus.ReadFrames(conn)
 	incarnation, err := frames.Incarnation(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 	}
 }
 
-// catchUp informs the listener that it may have missed batches, and returns the store's incarnation.
+// catchUp calls Missed on the listener and returns the store's current incarnation.
 func (f *Frames) catchUp(ctx context.Context, frames *bus.Frames, before string, to Listener) string {
 	for range asking.Each(ctx) {
 		now, err := frames.Incarnation(ctx)
@@ -123,7 +123,8 @@ func (f *Frames) Ready() error {
 	return o.conn.Ready()
 }
 
-// Stored implements socket.Deps.Stored. Published frames after the stored ones are no gap: they may not be stored yet.
+// Stored implements socket.Deps.Stored. It ends without an error before frames that are published and not stored
+// yet.
 func (f *Frames) Stored(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error] {
 	return func(yield func(channel.Batch, error) bool) {
 		o := f.open.Load()
@@ -142,7 +143,8 @@ func (f *Frames) Stored(ctx context.Context, session, name string, from int64) i
 	}
 }
 
-// Next returns the number of the next frame of a channel, 0 if no frame is stored. It fails with unavailable.
+// Next returns the number of the next frame of a channel, 0 if the channel has no stored frame. It fails with
+// unavailable.
 func (f *Frames) Next(ctx context.Context, session, name string) (int64, error) {
 	o := f.open.Load()
 	if o == nil {

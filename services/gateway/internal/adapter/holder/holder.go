@@ -1,4 +1,4 @@
-// Package holder holds sessions at the session-manager that has their lease.
+// Package holder holds sessions at the session-manager process that has their lease.
 package holder
 
 import (
@@ -14,13 +14,13 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// Holder holds sessions. It is safe for concurrent use.
+// Holder holds sessions for sockets. It is safe for concurrent use.
 type Holder struct{ conn *holderconn.Conn }
 
-// New returns a holder that asks over conn.
+// New returns a Holder that calls session-manager over conn.
 func New(conn *holderconn.Conn) *Holder { return &Holder{conn} }
 
-// Attach implements socket.Deps.Attach: it returns when the session is held, and the hold lasts until ctx ends.
+// Attach implements socket.Deps.Attach. It returns once the session is held; the hold lasts until ctx ends.
 func (h *Holder) Attach(ctx context.Context, session string, takeover bool) (channel.Hold, error) {
 	var got *hold
 	err := h.conn.Follow(func(conn grpc.ClientConnInterface) (err error) {
@@ -48,7 +48,7 @@ func attach(ctx context.Context, conn grpc.ClientConnInterface, req *sessionmana
 		err = fault.New(fault.Unavailable, "The session's holder is stopping; try again shortly.").
 			With("subsystem", "session-manager")
 	case err == nil, errors.Is(err, io.EOF):
-		err = fault.New(fault.Internal, "The session's holder did not say that the session is held.")
+		err = fault.New(fault.Internal, "The session's holder did not confirm that the session is held.")
 	}
 	cancel()
 	return nil, err
@@ -64,7 +64,7 @@ type hold struct {
 // ServerSeq implements channel.Hold.
 func (h *hold) ServerSeq() map[string]int64 { return h.seq }
 
-// Wait implements channel.Hold. It gives the stream back.
+// Wait implements channel.Hold. It closes the stream at the end.
 func (h *hold) Wait(wanted func()) (channel.Ended, error) {
 	defer h.cancel()
 	for {

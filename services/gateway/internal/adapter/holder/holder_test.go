@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// manager is a session-manager that sends events and then ends with err, or when its caller leaves.
+// manager is a session-manager that sends events and returns err. With one event and no err it waits for its
+// caller's end.
 type manager struct {
 	sessionmanagerv1.UnimplementedAttachServiceServer
 	events []*sessionmanagerv1.AttachEvent
@@ -76,7 +77,8 @@ func ended(code string) *sessionmanagerv1.AttachEvent {
 	}}
 }
 
-// A session is held at the process that has its lease, wherever it is asked for first, and the end of the hold is told.
+// A session is held at the process that has its lease, also if another process is asked first. The hold reports
+// each request of another socket, and its end.
 func TestAttachFollowsTheLease(t *testing.T) {
 	t.Parallel()
 	wanted := &sessionmanagerv1.AttachEvent{
@@ -105,7 +107,7 @@ func TestAttachFollowsTheLease(t *testing.T) {
 	}
 }
 
-// An answer that is no hold is refused, and a hold that is lost ends with an error.
+// Attach fails if the first event does not grant the session. A lost hold ends with an error.
 func TestAttachRefusals(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -115,7 +117,7 @@ func TestAttachRefusals(t *testing.T) {
 		"refused":        {&manager{err: fault.New(fault.SessionAttached, "held")}, fault.SessionAttached},
 		"ended at once":  {&manager{events: []*sessionmanagerv1.AttachEvent{ended("server_shutdown")}}, fault.Unavailable},
 		"an empty event": {&manager{events: []*sessionmanagerv1.AttachEvent{{}}}, fault.Internal},
-		"nothing at all": {&manager{events: []*sessionmanagerv1.AttachEvent{}}, fault.Internal},
+		"no event":       {&manager{events: []*sessionmanagerv1.AttachEvent{}}, fault.Internal},
 		"held, then lost": {
 			&manager{events: []*sessionmanagerv1.AttachEvent{attached(1)}, err: fault.New(fault.Unavailable, "gone")},
 			fault.Unavailable,

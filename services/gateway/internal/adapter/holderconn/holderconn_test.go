@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/gateway/internal/adapter/holderconn"
 )
 
-// place is a session-manager that sends callers on, or answers if it has no holder to send them to.
+// place is a session-manager that names another holder, or returns err if it has no other holder.
 type place struct {
 	grpc.ClientConnInterface
 	holder string
@@ -25,7 +25,8 @@ func (p place) Invoke(context.Context, string, any, any, ...grpc.CallOption) err
 	return p.err
 }
 
-// A call reaches the holder over two hops, keeps the holder's own error, and gives up if the session has no holder.
+// A call reaches the holder over at most two hops and returns the holder's error. It fails with unavailable if the
+// holder is unknown, unreachable or more hops away.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	unnamed := fault.New(fault.StaleLease, "nobody")

@@ -1,4 +1,5 @@
-// Package notices reads notices of session-manager and of the service issue, and asks for counts.
+// Package notices receives notices of session-manager and of the service issue, and queries the number of running
+// sessions.
 package notices
 
 import (
@@ -17,10 +18,10 @@ import (
 	"kaged.dev/services/gateway/internal/server/systemsocket"
 )
 
-// issuesChanged is the subject of the service issue, kaged.issue.v1.IssueChanged each.
+// issuesChanged is the subject of notices of the service issue. Each is a kaged.issue.v1.IssueChanged.
 const issuesChanged = "issues.changed"
 
-// Listen calls tell with each notice on conn, and passes new entries of logs to tails, until conn is closed. It fails
+// Listen calls tell with each notice on conn and passes new log entries to tails, until conn is closed. It fails
 // with unavailable.
 func Listen(
 	ctx context.Context, conn *bus.Conn, log *slog.Logger, tell func(owner string, f systemsocket.Frame),
@@ -57,7 +58,8 @@ func Listen(
 	})
 }
 
-// logged passes a notice of new entries on. One that cannot be read may have been for anybody.
+// logged passes the log entries of a notice on. After an unreadable or empty notice all readers have missed
+// entries.
 func logged(data []byte, log *slog.Logger, tails *logtail.Hub) {
 	var n sessionmanagerv1.LogNotice
 	if err := proto.Unmarshal(data, &n); err != nil {
@@ -83,7 +85,7 @@ func logged(data []byte, log *slog.Logger, tails *logtail.Hub) {
 	tails.Tell(n.GetOwnerUserId(), project, list)
 }
 
-// Count returns how many sessions of the caller in ctx have a run at work, as a frame.
+// Count returns a function that returns the number of the caller's sessions with a run in progress, as a frame.
 func Count(conn grpc.ClientConnInterface) func(ctx context.Context) (systemsocket.Frame, error) {
 	client := sessionmanagerv1.NewSystemServiceClient(conn)
 	return func(ctx context.Context) (systemsocket.Frame, error) {

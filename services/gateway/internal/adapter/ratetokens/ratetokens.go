@@ -1,4 +1,4 @@
-// Package ratetokens takes tokens of rate limits in session-manager.
+// Package ratetokens takes tokens of rate limits from session-manager.
 package ratetokens
 
 import (

@@ -1,5 +1,5 @@
-// Package registry refuses calls about projects that session-manager does not know, before their service is asked: a
-// service with the option (kaged.api.v1.of_project) keeps things of projects and not the projects.
+// Package registry refuses calls about unregistered projects. A service with the option (kaged.api.v1.of_project)
+// stores data of projects but does not know which projects exist, so session-manager is asked before each call.
 package registry
 
 import (
@@ -15,14 +15,14 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// Conn is a connection to a service; it checks unary calls.
+// Conn is a connection to a service that checks the project of unary calls.
 type Conn struct {
 	grpc.ClientConnInterface
 	registry sessionmanagerv1.RegistryServiceClient
-	fields   map[string]protoreflect.Name // of requests, by the name of the service
+	fields   map[string]protoreflect.Name // the request field with the project id, by the name of the service
 }
 
-// New returns a Conn over base that asks sessionManager.
+// New returns a Conn over base that checks projects in sessionManager.
 func New(base, sessionManager grpc.ClientConnInterface) *Conn {
 	fields := map[string]protoreflect.Name{}
 	for _, b := range backends.All() {
@@ -35,7 +35,7 @@ func New(base, sessionManager grpc.ClientConnInterface) *Conn {
 	return &Conn{base, sessionmanagerv1.NewRegistryServiceClient(sessionManager), fields}
 }
 
-// Invoke fails with not_found for a project that is not registered, and else as the call does.
+// Invoke fails with not_found if the request's project is not registered, and otherwise like the call.
 func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if field := c.fields[service]; field != "" {
@@ -51,7 +51,7 @@ func (c *Conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
-// workflowOf returns the workflow that a request assigns an issue to, "" for none.
+// workflowOf returns the workflow that a request assigns an issue to, or "".
 func workflowOf(request any) string {
 	update, ok := request.(*apiv1.UpdateIssueRequest)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package secretcache keeps a copy of the secret that session-manager holds for all gateways.
+// Package secretcache caches the secret that all gateways share and session-manager stores.
 package secretcache
 
 import (
@@ -12,31 +12,32 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// fetchTimeout bounds one question to session-manager, refreshTimeout one that is asked with a copy in hand:
-// requests wait for it.
+// fetchTimeout is the timeout of a query while no secret is cached, refreshTimeout that of a query to refresh a
+// cached secret. Requests wait for both.
 const (
 	fetchTimeout   = 5 * time.Second
 	refreshTimeout = time.Second
 )
 
-// Cache is the copy. It is asked for again when it is older than its age limit, so that a secret another gateway
-// has rotated is worthless here that soon; while session-manager cannot be reached the copy is used on, and asked
-// for as rarely as else. Make one with [New]; it is safe for concurrent use and has no goroutines.
+// Cache caches the secret. A copy older than its maximum age is refreshed, so that a secret that another gateway
+// has rotated is refused here after that time. While session-manager is unavailable the copy stays in use, and the
+// number of queries stays bounded. Make one with [New]; it is safe for concurrent use and has no goroutines.
 type Cache struct {
 	client sessionmanagerv1.OperatorServiceClient
 	maxAge time.Duration
 	minAge time.Duration
 
-	fetching chan struct{} // holds a token while session-manager is asked, so that one question serves all waiters
+	fetching chan struct{} // holds a token during a query, so that one query serves all waiting requests
 	mu       sync.Mutex    // guards the fields below
 	secret   []byte
-	at       time.Time // of the last question that was answered
-	failed   time.Time // of the last question that was not
-	failure  error     // the result of that
+	at       time.Time // time of the last successful query or Set
+	failed   time.Time // time of the last failed query
+	failure  error     // error of the last failed query
 	waiting  map[*func()]bool
 }
 
-// New returns an empty cache. The secret is used for at most maxAge, and asked for at most once in minAge.
+// New returns an empty cache. A secret older than maxAge is refreshed. While a secret is cached, queries are at
+// least minAge apart.
 func New(client sessionmanagerv1.OperatorServiceClient, maxAge, minAge time.Duration) *Cache {
 	return &Cache{
 		client: client, maxAge: maxAge, minAge: minAge, fetching: make(chan struct{}, 1), waiting: map[*func()]bool{},
@@ -49,7 +50,8 @@ func (c *Cache) Current(ctx context.Context) ([]byte, error) { return c.fresh(ct
 // Renewed implements access.Secrets.
 func (c *Cache) Renewed(ctx context.Context) ([]byte, error) { return c.fresh(ctx, c.minAge) }
 
-// Set replaces the secret by one that session-manager has just returned.
+// Set replaces the secret by one that session-manager has just returned, and calls the functions of Replaced if it
+// differs.
 func (c *Cache) Set(secret []byte) {
 	c.mu.Lock()
 	var told map[*func()]bool
@@ -75,8 +77,8 @@ func (c *Cache) Replaced(f func()) (stop func()) {
 	}
 }
 
-// fresh returns a secret that is not older than age, or the one it has where session-manager does not answer.
-// Without one, a question that fails fails for all its waiters.
+// fresh returns a secret that is at most age old, or the cached one if session-manager does not answer. If no
+// secret is cached, one failed query fails for all requests that waited for it.
 func (c *Cache) fresh(ctx context.Context, age time.Duration) ([]byte, error) {
 	secret, old := c.get(age)
 	if !old {
@@ -98,7 +100,7 @@ func (c *Cache) fresh(ctx context.Context, age time.Duration) ([]byte, error) {
 	return c.fetch(ctx, secret)
 }
 
-// fetch asks session-manager. Where it does not answer, kept is returned unless it is nil.
+// fetch queries session-manager. On failure it returns kept, if that is not nil.
 func (c *Cache) fetch(ctx context.Context, kept []byte) ([]byte, error) {
 	limit := fetchTimeout
 	if kept != nil {
@@ -137,7 +139,7 @@ func (c *Cache) get(age time.Duration) (secret []byte, old bool) {
 	return c.secret, c.secret == nil || time.Since(c.at) >= age && time.Since(c.failed) >= c.minAge
 }
 
-// failedSince returns the error of a question that failed after since, or nil.
+// failedSince returns the error of a query that failed after since, or nil.
 func (c *Cache) failedSince(since time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,8 +29,8 @@ func (o *operator) GetAuthEpoch(
 	return &sessionmanagerv1.GetAuthEpochResponse{Secret: []byte(o.secret)}, o.err
 }
 
-// The secret is asked for once, again when it is old or doubted, never more often than the limit, and kept while
-// session-manager is away.
+// The secret is queried once, again when its copy is old or a token does not match, and never more often than the
+// limit. The copy is used while session-manager is unavailable.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// hanging is a session-manager that takes its time and then does not answer.
+// hanging is a session-manager that never answers.
 type hanging struct {
 	sessionmanagerv1.OperatorServiceClient
 	asked int
@@ -80,8 +80,8 @@ func (h *hanging) GetAuthEpoch(
 	return nil, ctx.Err()
 }
 
-// While session-manager hangs and no secret is known yet, one question fails for all its waiters, and a waiter
-// whose context ends leaves at once.
+// While session-manager hangs and no secret is cached, one query fails for all waiting requests. A request whose
+// context ends returns at once.
 func TestManyWaitForOneQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestManyWaitForOneQuestion(t *testing.T) {
 		for range 10 {
 			waiting.Go(func() {
 				if _, err := c.Current(t.Context()); !errors.Is(err, fault.Unavailable) {
-					t.Errorf("who waits is told %v", err)
+					t.Errorf("got error %v for a waiting request, want unavailable", err)
 				}
 			})
 		}
@@ -100,7 +100,7 @@ func TestManyWaitForOneQuestion(t *testing.T) {
 		hasty, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := c.Current(hasty); !errors.Is(err, fault.Unavailable) || time.Since(begun) != time.Second {
-			t.Errorf("who gives up after a second is told %v after %v", err, time.Since(begun))
+			t.Errorf("got error %v after %v, want unavailable at the timeout of 1 s", err, time.Since(begun))
 		}
 		waiting.Wait()
 		if h.asked != 1 || time.Since(begun) != 5*time.Second {

@@ -1,5 +1,5 @@
-// Package terminals reaches the terminals of background processes: session-manager says whose they are, and the
-// sandbox-supervisor of the workspace has them.
+// Package terminals connects to terminals of background processes. session-manager checks the session and the
+// process, and the workspace's sandbox-supervisor runs the terminal.
 package terminals
 
 import (
@@ -45,7 +45,8 @@ func (t *Terminals) Open(ctx context.Context, session, process string) (terminal
 	}, nil
 }
 
-// port is a terminal.Port. Every call names the session, so that the supervisor checks the owner once more.
+// port implements terminal.Port. Every call names the session, so that the supervisor checks that the session owns
+// the process.
 type port struct {
 	session, process string
 	shown            *sessionmanagerv1.Terminal
@@ -68,7 +69,7 @@ func (p *port) Follow(
 	for {
 		event, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			err = fault.New(fault.Unavailable, "The sandbox supervisor does not tell the end of the process.").
+			err = fault.New(fault.Unavailable, "The sandbox supervisor did not report the end of the process.").
 				With("subsystem", "sandbox-supervisor")
 		}
 		if err != nil {

@@ -1,5 +1,5 @@
-// Command gen writes docs/reference/api.md and the types of the TypeScript client. `go generate` runs it in the folder
-// of package openapi.
+// Command gen writes docs/reference/api.md and the types of the TypeScript client. `go generate` runs it in the
+// folder of package openapi.
 package main
 
 import (
