@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/logtail"
 )
 
-// A stream without events says that it is there: one of a log by ": keepalive" each 30 s, one of a session by ": alive"
-// each 15 s (A-LOGS-05).
+// An idle stream sends comments: a log's stream ": keepalive" every 30 s, a session's stream ": alive" every 15 s
+// (A-LOGS-05).
 func TestIdleStreamsSayThatTheyLive(t *testing.T) {
 	t.Parallel()
 	for comment, relay := range map[string]func(context.Context, *Server, *events){

@@ -14,7 +14,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// answerTable is how RPCs answer by the option (kaged.api.v1.http_answer), by "/package.Service/Method".
+// answerTable has the option (kaged.api.v1.http_answer) of each RPC that has one, by "/package.Service/Method".
 type answerTable map[string]*apiv1.HTTPAnswer
 
 func answers(list []backends.Backend) answerTable {
@@ -27,7 +27,7 @@ func answers(list []backends.Backend) answerTable {
 	return table
 }
 
-// setStatus gives an answer its status where that is not 200.
+// setStatus writes the status of an answer, if the RPC's option names one and its conditions hold.
 func (t answerTable) setStatus(ctx context.Context, w http.ResponseWriter, m proto.Message) error {
 	name, _ := runtime.RPCMethod(ctx)
 	answer := t[name]
@@ -38,7 +38,7 @@ func (t answerTable) setStatus(ctx context.Context, w http.ResponseWriter, m pro
 		return nil
 	}
 	for _, condition := range answer.GetWhen() {
-		// The transcoder wraps a message of which one field is the body; its reflection is the message's.
+		// The transcoder wraps a message if its body is one field. ProtoReflect returns the wrapped message.
 		if valueOf(m.ProtoReflect(), condition.GetField()) != condition.GetValue() {
 			return nil
 		}
@@ -47,10 +47,11 @@ func (t answerTable) setStatus(ctx context.Context, w http.ResponseWriter, m pro
 	return nil
 }
 
-// bareText is a body that is a text.
+// bareText is an answer's body that is plain text and not JSON.
 type bareText string
 
-// rewrite returns the body of an answer: of a route with a text, for a client that asks for it, the text alone.
+// rewrite returns the body of an answer: the text alone if the route has one and the client asks for text/plain,
+// else the message.
 func (t answerTable) rewrite(ctx context.Context, m proto.Message) (any, error) {
 	name, _ := runtime.RPCMethod(ctx)
 	if field := t[name].GetText(); field != "" && wantsText(ctx) {
@@ -63,7 +64,7 @@ const textType = "text/plain; charset=utf-8"
 
 type textKey struct{}
 
-// withAccept notes in a context whether the request accepts text/plain and no JSON.
+// withAccept stores in a context whether the request accepts text/plain and not JSON.
 func withAccept(ctx context.Context, header []string) context.Context {
 	accept := strings.ToLower(strings.Join(header, ","))
 	wants := strings.Contains(accept, "text/plain") && !strings.Contains(accept, "application/json") &&
@@ -76,7 +77,8 @@ func wantsText(ctx context.Context) bool {
 	return wants
 }
 
-// valueOf returns a field of m as JSON shows it, without quotes, "" for one that is not there.
+// valueOf returns a field of m in JSON form without quotes. field is a path with dots. The value of an unknown
+// field is "".
 func valueOf(m protoreflect.Message, field string) string {
 	name, rest, deeper := strings.Cut(field, ".")
 	fd := m.Descriptor().Fields().ByName(protoreflect.Name(name))
@@ -91,7 +93,7 @@ func valueOf(m protoreflect.Message, field string) string {
 	return m.Get(fd).String()
 }
 
-// methods yields the methods of every service of the backends.
+// methods yields the methods of all services of the backends.
 func methods(list []backends.Backend) func(yield func(protoreflect.MethodDescriptor) bool) {
 	return func(yield func(protoreflect.MethodDescriptor) bool) {
 		for _, backend := range list {

@@ -13,8 +13,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// Every route of the contract has a backend and a status that HTTP knows, on conditions about fields that its
-// answer has.
+// Each route of the contract has a valid HTTP status. Its conditions and texts name fields of its answer or
+// request.
 func TestEveryRouteHasAStatus(t *testing.T) {
 	t.Parallel()
 	routes := 0

@@ -12,22 +12,23 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// arrivals are the request bodies being received, or the answers being written. At the limit, the oldest body of the
-// operator with most bodies is given up for a new one: a client that trickles takes places from itself first, and an
-// operator with few bodies keeps them until body_timeout. No least rate besides: body_limit within body_timeout is one.
+// arrivals are the request bodies that are being received, or the answers that are being sent. At the limit a new
+// body ends the oldest body of the operator with the most bodies: an operator who sends slowly loses its own bodies
+// first, and an operator with few bodies keeps them until body_timeout. There is no minimum rate besides, because
+// body_limit and body_timeout bound it.
 type arrivals struct {
 	limit int
 
 	mu      sync.Mutex            // guards the fields below
-	pending map[string][]*arrival // by operator, the oldest first; no empty lists
+	pending map[string][]*arrival // by operator, the oldest first; an operator without any has no list
 	n       int                   // in all lists
 }
 
-// arrival is one body being received.
+// arrival is one body that is being received, or one answer that is being sent.
 type arrival struct {
 	operator string
-	giveUp   func() // ends reading
-	given    bool   // up, for another
+	giveUp   func() // ends the transfer
+	given    bool   // true if the arrival was ended for another one
 }
 
 func newArrivals(limit int) *arrivals {
@@ -49,7 +50,8 @@ func (a *arrivals) enter(operator string, giveUp func()) *arrival {
 	return in
 }
 
-// busiest returns the operator with the most bodies. Of several it is the newcomer, if that is one of them.
+// busiest returns the operator with the most bodies. In a tie it returns the newcomer, if the newcomer is among
+// them.
 func (a *arrivals) busiest(newcomer string) string {
 	most := newcomer
 	for operator, list := range a.pending {
@@ -60,7 +62,7 @@ func (a *arrivals) busiest(newcomer string) string {
 	return most
 }
 
-// leave reports whether the arrival was given up for another.
+// leave removes the arrival, and reports whether it was ended for another one.
 func (a *arrivals) leave(in *arrival) (given bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +74,7 @@ func (a *arrivals) remove(in *arrival) {
 	list := a.pending[in.operator]
 	i := slices.Index(list, in)
 	if i < 0 {
-		return // given up before
+		return // was ended for another one
 	}
 	if a.n--; len(list) == 1 {
 		delete(a.pending, in.operator)
@@ -81,9 +83,9 @@ func (a *arrivals) remove(in *arrival) {
 	}
 }
 
-// receive reads a request's body. Meanwhile the request holds no place among those that are served. It fails with
-// payload_too_large, with bad_request for a body that breaks off or takes too long, and with unavailable for one
-// that was given up or finds the gateway full.
+// receive reads a request's body. Meanwhile the request does not count as being served. It fails with
+// payload_too_large, with bad_request for a body that breaks off or takes too long, and with unavailable for a body
+// that was ended for another one, or if the gateway is full once the body has arrived.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	s.inFlight.Add(-1)
 	body, err := s.arrive(w, r)
@@ -102,7 +104,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
-		_ = conn.SetReadDeadline(time.Time{}) // The next request has its own.
+		_ = conn.SetReadDeadline(time.Time{}) // the next request sets its own deadline
 		return body, nil
 	case errors.As(err, &large):
 		return nil, tooLarge(large.Limit)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// At the limit a new body takes the place of the oldest body of the operator with the most, so no operator loses a
-// body to one that holds more.
+// At the limit a new body replaces the oldest body of the operator with the most bodies, so no operator loses a
+// body to one with more bodies.
 func TestArrivalsAreSharedByOperator(t *testing.T) {
 	t.Parallel()
 	a := newArrivals(4)
@@ -35,8 +35,8 @@ func TestArrivalsAreSharedByOperator(t *testing.T) {
 	}
 }
 
-// The count of bodies equals the lists, the limit holds, and a body is given up only for an operator with no more
-// bodies than its own.
+// The count equals the length of the lists and stays within the limit. A body is ended only for an operator with at
+// most as many bodies as its own operator.
 func TestArrivalsStayWithinTheirLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -57,7 +57,7 @@ func TestArrivalsStayWithinTheirLimit(t *testing.T) {
 			in := a.enter(operator, func() {})
 			for _, other := range held {
 				if other.given && before[other.operator] < before[operator] {
-					t.Fatalf("got a body of %s given up, who had %d, for %s, who had %d", other.operator, before[other.operator],
+					t.Fatalf("a body of %s, with %d, was ended for one of %s, with %d", other.operator, before[other.operator],
 						operator, before[operator])
 				}
 			}

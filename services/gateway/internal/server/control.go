@@ -9,8 +9,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// Control implements kaged.gateway.v1.GatewayService: the operator's own command line asks it over the unix socket,
-// which only the operator can open. Every field is needed.
+// Control implements kaged.gateway.v1.GatewayService for the operator's command line, over the unix socket that
+// only the operator can open. Every field is required.
 type Control struct {
 	gatewayv1.UnimplementedGatewayServiceServer
 
@@ -18,13 +18,13 @@ type Control struct {
 	Launcher  *Launcher
 	Operators sessionmanagerv1.OperatorServiceClient
 	Audit     access.Audit
-	// Renew replaces the copy of the secret.
+	// Renew replaces the cached secret.
 	Renew func(secret []byte)
-	// Listener returns the base URL of the listener; it waits until there is one.
+	// Listener returns the base URL of the listener. It waits until the gateway listens.
 	Listener func(context.Context) (string, error)
 }
 
-// loopback refuses calls about launch URLs in modes without them.
+// loopback fails with not_found in modes without launch URLs.
 func (c *Control) loopback() error {
 	if c.Info.AuthMode != access.Loopback {
 		return fault.New(fault.NotFound, "There are no launch URLs in %s mode.", c.Info.AuthMode)

@@ -1,6 +1,6 @@
-// Package server is the gateway's HTTP surface: the layers every request passes, the routes the gateway answers
-// itself, and the ones it hands to session-manager's gRPC services.
+// Package server is the gateway's HTTP surface: the layers of every request, the routes that the gateway answers
+// itself, and the routes of the contract, which become gRPC calls of their backends.
 //
-// An answer is a protobuf message in package wirejson's form; a refusal is one kaged.api.v1.ErrorBody, made in one
-// function from a *fault.Error, for every layer. A [Server] starts no goroutines.
+// An answer is a protobuf message in the JSON form of package wirejson. Each refusal, of any layer, is one
+// kaged.api.v1.ErrorBody, which one function makes from a *fault.Error. A [Server] starts no goroutines.
 package server

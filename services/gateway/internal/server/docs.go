@@ -7,11 +7,11 @@ import (
 	ui "github.com/swaggest/swgui/v5emb"
 )
 
-// docsPage shows the description of the API as a page. Its files are in this binary.
+// docsPage serves the description of the API as a page. Its files are embedded.
 var docsPage = ui.NewWithConfig(swgui.Config{HideCurl: false})("kaged API", "/api/v1/openapi.json", "/docs/api/")
 
-// docsPolicy lets the page run its own scripts, also those in its markup, and ask this gateway alone. No page frames
-// it, because its forms send as the operator.
+// docsPolicy lets the page run its own scripts, inline ones included, and send requests to this gateway only. No
+// other page may frame it, because its forms send requests as the operator.
 const docsPolicy = "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

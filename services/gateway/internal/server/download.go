@@ -13,8 +13,9 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// download answers GET /api/v1/projects/{id}/download/{path...}: the bytes of a file of a project. They are never
-// shown as a page of this origin. An answer that breaks off is shorter than its Content-Length.
+// download answers GET /api/v1/projects/{id}/download/{path...} with the bytes of a project's file. Browsers save
+// them and never show them as a page of this origin. If the download breaks off, the body is shorter than its
+// Content-Length.
 func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	stream, err := sessionmanagerv1.NewProjectServiceClient(s.deps.SessionManager).DownloadProjectFile(r.Context(),
 		&apiv1.DownloadProjectFileRequest{Id: r.PathValue("id"), Path: r.PathValue("path")})

@@ -9,9 +9,9 @@ import (
 	"kaged.dev/pkg/wirejson"
 )
 
-// dslSchema answers GET /api/v1/dsl/schema: the JSON Schema of the project file, for editors, which know no
-// operator. Without a version it is the latest's. Fails with validation_failed for a version that is no number and
-// with not_found for one there is not.
+// dslSchema answers GET /api/v1/dsl/schema with the JSON Schema of the project file. It needs no sign-in, because
+// editors fetch it. The default version is the latest. It fails with validation_failed for a version that is not a
+// number, and with not_found for an unknown version.
 func (s *Server) dslSchema(w http.ResponseWriter, r *http.Request) error {
 	version := dsl.Version
 	if given := r.URL.Query().Get("version"); given != "" {

@@ -15,24 +15,25 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// place is where a reader stands in a channel.
+// place is a reader's position in a channel.
 type place struct {
 	name string
-	// seen is the number of the last frame of a reader that resumes.
+	// seen is the number of the last frame that a resuming reader has received.
 	seen    int64
 	resumes bool
 	splice  channel.Splice
-	// unknown says that no frame of the channel was kept when the reader came; the first one tells its number.
+	// unknown is true if the channel had no stored frame when the reader connected. The first live batch then sets the
+	// position.
 	unknown bool
-	// since is when published frames began to be missing in the store, or zero.
+	// since is the time at which a published frame was first found missing in the store, or zero.
 	since time.Time
 }
 
-// start begins the channel. next is the number of the next frame to come, 0 where no frame is kept.
+// start sets the position. next is the number of the channel's next frame, 0 if no frame is stored.
 func (p *place) start(next int64) channel.Verdict {
 	switch {
 	case p.resumes && next == 0:
-		p.splice.Published(p.seen) // A first frame with another number shows the gap.
+		p.splice.Published(p.seen) // If the first frame then has another number, the splice finds the gap.
 		return p.splice.Resume(p.seen)
 	case p.resumes:
 		p.splice.Published(next - 1)
@@ -46,7 +47,7 @@ func (p *place) start(next int64) channel.Verdict {
 	return channel.Nothing
 }
 
-// live takes a batch as it was published.
+// live takes a live batch and returns the part to send.
 func (p *place) live(b channel.Batch) (channel.Batch, channel.Verdict) {
 	if p.unknown {
 		p.unknown = false
@@ -56,7 +57,7 @@ func (p *place) live(b channel.Batch) (channel.Batch, channel.Verdict) {
 	return p.splice.Live(b)
 }
 
-// suspect tells that live batches may have been missed.
+// suspect is called when live batches may have been missed.
 func (p *place) suspect() {
 	if p.unknown {
 		p.unknown = false
@@ -65,7 +66,7 @@ func (p *place) suspect() {
 	p.splice.Suspect()
 }
 
-// last is the number of the last frame that the reader was sent.
+// last returns the number of the last frame sent to the reader.
 func (p *place) last() int64 {
 	if !p.splice.On() {
 		return 0
@@ -73,7 +74,7 @@ func (p *place) last() int64 {
 	return max(p.splice.Next()-1, 0)
 }
 
-// events is a stream of events to one client. It is for one goroutine.
+// events is a stream of server-sent events to one client. It is used by one goroutine.
 type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -82,17 +83,19 @@ type events struct {
 	watch   Watch
 	stored  func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
 	missing time.Duration
-	// doubt is until when the store is asked for dropped live frames, which may be stored later than they were dropped.
+	// doubt is the end of the time in which the store is read for dropped live frames, which may be stored after they
+	// were dropped.
 	doubt time.Time
-	ended bool // a frame said that the session has ended
+	ended bool // a frame reported the end of the session
 	out   bytes.Buffer
 }
 
-// eventsBuffer is how many bytes of events are gathered before they are written.
+// eventsBuffer is the size in bytes at which collected events are written.
 const eventsBuffer = 32 << 10
 
-// drain sends the live frames, and the stored ones if the reader is behind, and reports whether there were any. It
-// fails with channel.ErrGap if a frame that the reader needs has expired, and with unavailable if the store is away.
+// drain sends the live frames, and stored frames if the reader is behind. It reports whether it sent any. It fails
+// with channel.ErrGap if a frame that the reader needs has expired, and with unavailable if the store is
+// unavailable.
 func (e *events) drain(ctx context.Context) (sent bool, err error) {
 	batches, missed, lost := e.watch.Take()
 	if lost {
@@ -110,7 +113,7 @@ func (e *events) drain(ctx context.Context) (sent bool, err error) {
 		}
 	}
 	if err != nil {
-		e.doubt = time.Now().Add(e.missing) // The rest of the batches is forgotten.
+		e.doubt = time.Now().Add(e.missing) // the remaining batches are dropped; read them from the store
 	}
 	sent = e.out.Len() > 0
 	return sent, errors.Join(err, e.flush())
@@ -118,7 +121,7 @@ func (e *events) drain(ctx context.Context) (sent bool, err error) {
 
 // advance sends the frames of one channel.
 func (e *events) advance(ctx context.Context, p *place, batches []channel.Batch) error {
-	if p.splice.Filling() { // from before the live ones
+	if p.splice.Filling() { // older than the live frames
 		if err := e.fill(ctx, p); err != nil {
 			return err
 		}
@@ -135,10 +138,10 @@ func (e *events) advance(ctx context.Context, p *place, batches []channel.Batch)
 	return nil
 }
 
-// doubtful reports whether dropped live frames may not be stored yet.
+// doubtful reports whether dropped live frames may still be missing in the store.
 func (e *events) doubtful() bool { return time.Now().Before(e.doubt) }
 
-// filling reports whether published frames are not stored yet, or may not be.
+// filling reports whether the store must be read again, because published frames are missing in it or may be.
 func (e *events) filling() bool {
 	if e.doubtful() {
 		return true
@@ -151,7 +154,8 @@ func (e *events) filling() bool {
 	return false
 }
 
-// fill sends the stored frames from the reader's place on.
+// fill sends the stored frames from the reader's position on. If a published frame stays missing for the time
+// missing, it gives the frame up.
 func (e *events) fill(ctx context.Context, p *place) error {
 	from := p.splice.Next()
 	for b, err := range e.stored(ctx, e.session, p.name, from) {
@@ -181,8 +185,7 @@ func (e *events) fill(ctx context.Context, p *place) error {
 	return nil
 }
 
-// obey sends the frames of a batch that is to be delivered. It fails with channel.ErrGap for a reader whose frames are
-// lost.
+// obey carries out a verdict. It fails with channel.ErrGap if the verdict is Lost.
 func (e *events) obey(p *place, b channel.Batch, verdict channel.Verdict) error {
 	switch verdict {
 	case channel.Deliver:
@@ -196,15 +199,15 @@ func (e *events) obey(p *place, b channel.Batch, verdict channel.Verdict) error 
 	return nil
 }
 
-// batch adds the frames of a batch, which the splice has passed already. The id of an event is the place in all
-// channels.
+// batch appends the frames of a batch as events. The splice is already past the batch. The id of an event has the
+// reader's positions in all channels.
 func (e *events) batch(p *place, b channel.Batch) {
 	seq := b.First
 	b.Frames(func(frame []byte) bool {
 		kind := typeOf(frame)
 		if kind == frametype.SessionStateChanged.Name {
 			var f struct{ Payload struct{ State string } }
-			_ = json.Unmarshal(frame, &f) // kaged wrote it
+			_ = json.Unmarshal(frame, &f) // kaged wrote it, so it parses
 			e.ended = e.ended || f.Payload.State == "ended"
 		}
 		e.out.WriteString("id: ")
@@ -230,14 +233,14 @@ func (e *events) batch(p *place, b channel.Batch) {
 	})
 }
 
-// typeOf returns the type of a frame, which stands before its payload.
+// typeOf returns the type of a frame. In a frame the type precedes the payload.
 func typeOf(frame []byte) string {
 	_, rest, _ := bytes.Cut(frame, []byte(`"type":"`))
 	kind, _, _ := bytes.Cut(rest, []byte{'"'})
 	return string(kind)
 }
 
-// flush writes the gathered events.
+// flush writes the collected events.
 func (e *events) flush() error {
 	if e.out.Len() == 0 {
 		return nil
@@ -251,12 +254,13 @@ func (e *events) flush() error {
 
 func (e *events) comment(text string) error { return e.write([]byte(": " + text + "\n\n")) }
 
-// lost says that the reader's place is gone.
+// lost ends the stream of a reader that needs expired frames.
 func (e *events) lost() {
-	e.closing("resume_failed", "The frames since then are not kept any more; read the session again.")
+	e.closing("resume_failed", "The next frames have expired; read the session again.")
 }
 
-// closing says why the stream ends. Its event has no id: a client that comes back resumes where it was.
+// closing sends the reason for the end of the stream. Its event has no id, so that a client that reconnects resumes
+// after the last frame.
 func (e *events) closing(code, reason string) {
 	data, err := json.Marshal(map[string]string{"code": code, "reason": reason})
 	if err == nil {

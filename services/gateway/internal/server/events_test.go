@@ -22,8 +22,8 @@ import (
 // wire is a channel with its stored frames and the live batches that wait for a reader.
 type wire struct {
 	published int64 // the number of the last frame
-	stored    int64 // the last one that the store shows
-	expired   int64 // the last one that the store has dropped
+	stored    int64 // the number of the last frame that can be read from the store
+	expired   int64 // the number of the last frame that has expired
 	away      bool
 	queued    []channel.Batch
 	missed    bool
@@ -67,15 +67,15 @@ func (w *wire) read(_ context.Context, _, _ string, from int64) iter.Seq2[channe
 
 var numbered = regexp.MustCompile(`(?m)^id: output:(\d+)$`)
 
-// A reader gets each frame once and in order, from its place on, whatever live batches are dropped, however late frames
-// are stored, and while the store comes and goes. A reader whose frames expired is told so.
+// A reader receives each frame after its position once and in order, even if live batches are dropped, frames are
+// stored late, or the store is unavailable for a while. A reader that needs expired frames is told so.
 func TestEventsOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		w := &wire{published: rapid.Int64Range(0, 9).Draw(t, "published")}
 		w.stored = w.published
 		p := &place{name: "output", resumes: rapid.Bool().Draw(t, "resumes")}
-		begins := w.published // the last frame that the reader does not get
+		begins := w.published // the number of the last frame before the reader's first
 		if p.resumes {
 			p.seen = rapid.Int64Range(0, w.published).Draw(t, "seen")
 			begins = p.seen

@@ -10,18 +10,18 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// exchange is the state of one request and its answer. It is the response writer that the layers below it see, and
-// it is used by the request's goroutine only.
+// exchange is the state of one request and its answer. It is the response writer of the layers below, and is used
+// by the request's goroutine only.
 type exchange struct {
 	http.ResponseWriter
 	requestID string
-	identity  access.Identity // empty until the gate has let the request in
+	identity  access.Identity // set by the layer authenticate
 	status    int             // 0 until the header is written
 	bytes     int64
 	hijacked  bool
 
 	server *Server
-	holds  bool // a place among the requests that are served
+	holds  bool // the request counts as being served
 }
 
 type exchangeKey struct{}
@@ -30,7 +30,7 @@ func withExchange(ctx context.Context, x *exchange) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeOf returns the exchange of a request that has passed the outermost layer.
+// exchangeOf returns the exchange of a request. The layer stamp has set it.
 func exchangeOf(r *http.Request) *exchange { return r.Context().Value(exchangeKey{}).(*exchange) }
 
 // WriteHeader implements http.ResponseWriter.
@@ -55,11 +55,11 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// smallAnswer is the size of a part of an answer in bytes that net/http keeps until the handler has returned.
+// smallAnswer is the size in bytes up to which net/http buffers a part of an answer until the handler returns.
 const smallAnswer = 4 << 10
 
-// release gives up the request's place among the served ones until the returned function is called, for an answer
-// without an end.
+// release ends the count of the request as being served, until again is called. Streams call it, because they last
+// long.
 func (x *exchange) release() (again func()) {
 	if !x.holds {
 		return func() {}
@@ -69,9 +69,9 @@ func (x *exchange) release() (again func()) {
 	return func() { x.server.inFlight.Add(1) }
 }
 
-// depart writes a part of an answer. Meanwhile the request holds no place among the served ones, because the client
-// may read slowly: a client that reads no answer takes places for answers from itself first, as a client that trickles
-// bodies does.
+// depart writes a part of an answer. Meanwhile the request does not count as being served, because the client may
+// read slowly. The part counts as an answer being sent, so an operator whose clients read slowly loses its own
+// answers first.
 func (x *exchange) depart(p []byte) (int, error) {
 	x.server.inFlight.Add(-1)
 	defer x.server.inFlight.Add(1)
@@ -81,7 +81,7 @@ func (x *exchange) depart(p []byte) (int, error) {
 	return x.ResponseWriter.Write(p)
 }
 
-// Hijack implements http.Hijacker, for the upgrade to a WebSocket.
+// Hijack implements http.Hijacker for the upgrade to a WebSocket.
 func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(x.ResponseWriter).Hijack()
 	if err == nil {
@@ -91,5 +91,5 @@ func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// Unwrap lets http.ResponseController find the writer below.
+// Unwrap returns the writer below, for http.ResponseController.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }

@@ -6,7 +6,7 @@ import (
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
 
-// GetInfo describes this gateway, once it listens.
+// GetInfo describes this gateway. It waits until the gateway listens.
 func (c *Control) GetInfo(ctx context.Context, _ *gatewayv1.GetInfoRequest) (*gatewayv1.GetInfoResponse, error) {
 	base, err := c.Listener(ctx)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
 
-// IssueLaunch makes a single-use launch URL, once the gateway listens. Fails with not_found in other modes than
-// loopback.
+// IssueLaunch returns a single-use launch URL. It waits until the gateway listens. It fails with not_found in other
+// modes than loopback.
 func (c *Control) IssueLaunch(
 	ctx context.Context, _ *gatewayv1.IssueLaunchRequest,
 ) (*gatewayv1.IssueLaunchResponse, error) {

@@ -14,15 +14,17 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// Launcher makes launch URLs. They go to the caller and never to a log: the first reader of one is signed in.
+// Launcher creates launch URLs. A launch URL is returned to the caller and never logged, because opening it signs
+// in.
 type Launcher struct {
 	// Operators issues the tokens.
 	Operators sessionmanagerv1.OperatorServiceClient
-	// Base returns the base URL people see; it waits until there is one.
+	// Base returns the base URL that people open. It waits until the gateway listens.
 	Base func(context.Context) (string, error)
 }
 
-// Issue returns a fresh launch URL, which signs in once. It fails with session-manager's error.
+// Issue returns a new launch URL, which signs in one browser. It fails with the fault of Base or of
+// session-manager.
 func (l *Launcher) Issue(ctx context.Context) (string, error) {
 	base, err := l.Base(ctx)
 	if err != nil {
@@ -35,16 +37,16 @@ func (l *Launcher) Issue(ctx context.Context) (string, error) {
 	return base + "/api/v1/launch?token=" + url.QueryEscape(resp.GetToken()), nil
 }
 
-// launch answers GET /api/v1/launch, and /launch as its short form: it changes a launch token into cookies.
+// launch answers GET /api/v1/launch, and its short form /launch: it takes a launch token and sets the cookies.
 func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	if s.deps.Gate.Mode != access.Loopback {
 		return fault.New(fault.NotFound, "There is no route %s in this mode.", r.URL.Path)
 	}
 	if r.Method != http.MethodGet {
-		// A HEAD, which link previews send, would spend the token.
+		// Link previews send HEAD, which would use up the token.
 		return fault.New(fault.MethodNotAllowed, "%s takes GET only.", r.URL.Path).With("allowed", []string{http.MethodGet})
 	}
-	// First, so that a token is not spent on an answer that cannot be given.
+	// The secret is fetched first, so that a failure does not use up the token.
 	secret, err := s.deps.Gate.Secrets.Renewed(r.Context())
 	if err != nil {
 		return err
@@ -80,7 +82,7 @@ func (s *Server) launch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// signIn hands out the cookies of a signed-in browser, and returns the CSRF token.
+// signIn sets the cookies of a signed-in browser and returns the CSRF token.
 func (s *Server) signIn(w http.ResponseWriter, secret []byte) string {
 	token := access.CSRFToken(secret, s.deps.Gate.Operator)
 	http.SetCookie(w, &http.Cookie{
@@ -90,13 +92,13 @@ func (s *Server) signIn(w http.ResponseWriter, secret []byte) string {
 	return token
 }
 
-// wantsJSON reports whether an Accept header asks for JSON rather than for a page.
+// wantsJSON reports whether an Accept header names JSON before HTML.
 func wantsJSON(accept string) bool { return preferred(accept) == "application/json" }
 
-// wantsPage reports whether an Accept header asks for a page, as browsers do, rather than for JSON.
+// wantsPage reports whether an Accept header names HTML before JSON, as browsers do.
 func wantsPage(accept string) bool { return preferred(accept) == "text/html" }
 
-// preferred is the first of JSON and a page in an Accept header, or "".
+// preferred returns the first of JSON and HTML in an Accept header, or "".
 func preferred(accept string) string {
 	for part := range strings.SplitSeq(accept, ",") {
 		media, _, err := mime.ParseMediaType(part)

@@ -34,14 +34,14 @@ const (
 	headerCSRF      = "X-Kaged-CSRF"
 	headerToken     = "Authorization"
 	headerType      = "Content-Type"
-	headerIfMatch   = "If-Match" // the version to be changed
+	headerIfMatch   = "If-Match" // the version that the request changes
 	cookieSession   = "kaged_session"
 	cookieCSRF      = "kaged_csrf"
 )
 
 type layer func(http.Handler) http.Handler
 
-// around returns h inside the layers, the first of them outermost.
+// around wraps h in layers, the first of them outermost.
 func around(h http.Handler, layers ...layer) http.Handler {
 	for i := len(layers) - 1; i >= 0; i-- {
 		h = layers[i](h)
@@ -49,47 +49,48 @@ func around(h http.Handler, layers ...layer) http.Handler {
 	return h
 }
 
-// every are the layers of every request, outermost first.
+// every returns the layers of every request, outermost first.
 func (s *Server) every() []layer {
 	return []layer{
-		s.stamp,   // first, so that every answer has an id, the version and the warnings, from any layer
-		s.log,     // sees the status of everything below, a panic's included
-		s.recover, // the last that may fail without an answer is below
+		s.stamp,   // first, so that each answer has the request id, the version and the warnings
+		s.log,     // around recover, so that it logs the status after a panic too
+		s.recover, // innermost of these, so that it answers a panic of the layers below
 	}
 }
 
-// api are the layers of all routes but probes, outermost first.
+// api returns the layers of all routes but probes, outermost first.
 func (s *Server) api() []layer {
 	return []layer{
-		s.known, // before any look-up: a page of another name learns not even that it needs to sign in
-		s.room,  // before any work: a gateway that stops or is full says so at once
-		s.bound, // around all waits for backends
+		s.known, // before sign-in, so that a foreign page does not learn that the gateway needs one
+		s.room,  // before other work, so that a stopping or full gateway refuses at once
+		s.bound, // around all calls of backends
 	}
 }
 
-// unbound are the layers of answers without an end: those of api but for the bound of time.
+// unbound returns the layers of streams: those of api without the timeout.
 func (s *Server) unbound() []layer { return []layer{s.known, s.room} }
 
-// protected are the layers of routes for known operators and tokens of a scope, outermost first and inside of api.
+// protected returns the layers of routes for signed-in operators and tokens of a scope, outermost first. They are
+// inside of api.
 func (s *Server) protected(needed access.Scope) []layer {
 	return s.protectedWith(needed, rates.General, "")
 }
 
-// protectedWith are the layers of a route that counts towards a rate limit, with a body of text/plain as the field
-// textBody, which may be "".
+// protectedWith returns the layers of a route with a rate limit. textBody is the field that takes a body of
+// text/plain, or "".
 func (s *Server) protectedWith(needed access.Scope, limit, textBody string) []layer {
 	return []layer{
-		s.authenticate,   // the only layer that is different from mode to mode
-		s.administering,  // before scoped, so that no one learns of a route that is not theirs
-		s.scoped(needed), // before record, so that a refused token leaves one record
-		s.limited(limit), // before record: a flood leaves no records
-		s.record,         // knows the operator; before csrf, so that insecure mode's refusals are recorded too
-		s.csrf,           // needs the operator, the owner of the token
-		s.body(textBody), // last, so that nobody's body is read before they may send one
+		s.authenticate,   // the only layer that depends on the auth mode
+		s.administering,  // before scoped, so that only administrators learn that the route exists
+		s.scoped(needed), // before record, so that a refused token leaves one record only
+		s.limited(limit), // before record, so that refused floods leave no records
+		s.record,         // needs the operator; before csrf, so that refusals in insecure mode are recorded too
+		s.csrf,           // needs the operator, to whom the CSRF token belongs
+		s.body(textBody), // last, so that only the body of an allowed request is read
 	}
 }
 
-// stamp gives the request its id and the answer its headers.
+// stamp gives the request an id and sets the headers of every answer.
 func (s *Server) stamp(next http.Handler) http.Handler {
 	warnings := strings.Join(s.deps.Info.Warnings(), ", ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,18 +98,19 @@ func (s *Server) stamp(next http.Handler) http.Handler {
 		h := w.Header()
 		h.Set(headerRequestID, x.requestID)
 		h.Set(headerVersion, s.deps.Info.Version)
-		h.Set(headerConsole, s.console.Build) // an open page sees by it that a daemon has another console
+		h.Set(headerConsole, s.console.Build) // lets an open page detect that the daemon has a different console
 		if warnings != "" {
 			h.Set(headerWarning, warnings)
 		}
 		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer") // a launch URL holds a token
+		h.Set("Referrer-Policy", "no-referrer") // a launch URL contains a token
 		ctx := ident.WithCaller(withExchange(r.Context(), x), ident.Caller{RequestID: x.requestID})
 		next.ServeHTTP(x, r.WithContext(ctx))
 	})
 }
 
-// log writes one line per request: reads are for debugging. The query is left out: a launch URL holds a token.
+// log writes one line per request, at level debug for reads. It omits the query, because a launch URL contains a
+// token.
 func (s *Server) log(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -124,7 +126,7 @@ func (s *Server) log(next http.Handler) http.Handler {
 	})
 }
 
-// recover answers a panic with fault.Internal; its stack goes to the log under the request's id.
+// recover answers a panic with fault.Internal, and logs its stack with the request id.
 func (s *Server) recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -147,7 +149,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 	})
 }
 
-// known refuses a Host or an Origin that is not the gateway's own.
+// known refuses a foreign Host or Origin.
 func (s *Server) known(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if !s.deps.Hosts.AllowsHost(r.Host) {
@@ -166,7 +168,7 @@ func (s *Server) known(next http.Handler) http.Handler {
 	})
 }
 
-// room refuses requests while the gateway stops, and past the number it serves at once.
+// room refuses requests while the gateway stops, and above the number of requests that are served at once.
 func (s *Server) room(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		n := s.inFlight.Add(1)
@@ -184,10 +186,11 @@ func (s *Server) room(next http.Handler) http.Handler {
 }
 
 func full() error {
-	return fault.New(fault.Unavailable, "The gateway has too much to do; try again shortly.").With("subsystem", "gateway")
+	return fault.New(fault.Unavailable, "The gateway is at its request limit; try again shortly.").
+		With("subsystem", "gateway")
 }
 
-// bound ends the request's work when its time is over. A socket has its own once it is upgraded.
+// bound sets the timeout of a request. The lifetime of an upgraded socket does not depend on it.
 func (s *Server) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.deps.Limits.Time)
@@ -196,14 +199,14 @@ func (s *Server) bound(next http.Handler) http.Handler {
 	})
 }
 
-// identityHeaders are the headers that name the operator, in the modes that read them.
+// identityHeaders are the headers that name and prove the operator, in the modes that read them.
 var identityHeaders = []string{headerUserID, headerEmail, headerGroups, headerNonce}
 
-// repeatedHeader is why such a request is refused.
+// repeatedHeader is the reason of refusing a request in which a header is repeated.
 const repeatedHeader access.Reason = "repeated_header"
 
 // repeated returns the first header with more than one value among those that the mode reads, or "". If a proxy
-// adds its header to one the client sent, the order of the two would decide.
+// appends its header instead of replacing the client's, the order of the two would decide.
 func repeated(h http.Header, mode access.Mode) string {
 	read := []string{headerCSRF, headerType, headerIfMatch}
 	if mode != access.Loopback {
@@ -237,8 +240,8 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// identify returns the operator of the request's credentials, as [access.Gate.Identify] does. It refuses with
-// bad_request a header that counts and is there twice.
+// identify returns the caller, as [access.Gate.Identify] does. It fails with bad_request if a header that counts is
+// repeated.
 func (s *Server) identify(r *http.Request) (access.Identity, access.Reason, error) {
 	if name := repeated(r.Header, s.deps.Gate.Mode); name != "" {
 		return access.Identity{}, repeatedHeader, fault.New(fault.BadRequest,
@@ -251,7 +254,7 @@ func (s *Server) identify(r *http.Request) (access.Identity, access.Reason, erro
 	})
 }
 
-// bearer returns the API token of a request, "" without one and for bearer credentials of other forms.
+// bearer returns the API token of a request. It returns "" without one, and for bearer credentials of other forms.
 func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get(headerToken), " ")
 	token = strings.TrimSpace(token)
@@ -261,7 +264,7 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-// scoped refuses tokens of less than a scope. An operator in person needs no scope.
+// scoped refuses tokens with a smaller scope. A signed-in operator needs no scope.
 func (s *Server) scoped(needed access.Scope) layer {
 	return func(next http.Handler) http.Handler {
 		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
@@ -281,10 +284,11 @@ func (s *Server) scoped(needed access.Scope) layer {
 	}
 }
 
-// adminPath begins the paths of administrators' routes.
+// adminPath is the prefix of the administrators' routes.
 const adminPath = "/api/v1/admin/"
 
-// administering refuses everyone but administrators, as a path without a route does.
+// administering answers the administrators' routes with not_found for all other callers, as if the routes did not
+// exist.
 func (s *Server) administering(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if strings.HasPrefix(r.URL.Path, adminPath) && !exchangeOf(r).identity.Admin {
@@ -295,7 +299,7 @@ func (s *Server) administering(next http.Handler) http.Handler {
 	})
 }
 
-// limited refuses requests of an operator that come too soon.
+// limited refuses requests above an operator's rate limit.
 func (s *Server) limited(limit string) layer {
 	return func(next http.Handler) http.Handler {
 		return s.answered(func(w http.ResponseWriter, r *http.Request) error {
@@ -308,7 +312,7 @@ func (s *Server) limited(limit string) layer {
 	}
 }
 
-// caller is an operator as services are told of the request.
+// caller returns the caller as the services receive it with each call.
 func (s *Server) caller(r *http.Request, id access.Identity) ident.Caller {
 	c := ident.Caller{
 		UserID: id.UserID, Email: id.Email, RequestID: exchangeOf(r).requestID, AuthMode: string(s.deps.Gate.Mode),
@@ -322,7 +326,7 @@ func (s *Server) caller(r *http.Request, id access.Identity) ident.Caller {
 	return c
 }
 
-// record writes every request of insecure mode into the audit, and the changing requests of tokens.
+// record writes audit records of all requests in insecure mode, and of a token's requests that may change state.
 func (s *Server) record(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if err := s.note(r); err != nil {
@@ -333,8 +337,7 @@ func (s *Server) record(next http.Handler) http.Handler {
 	})
 }
 
-// note writes a request of insecure mode into the audit, and a token's unless it only reads; other requests leave no
-// record.
+// note writes the audit record of a request, if [Server.record] asks for one.
 func (s *Server) note(r *http.Request) error {
 	x := exchangeOf(r)
 	if x.identity.Token != "" && !reads(r) {
@@ -359,7 +362,7 @@ func (s *Server) note(r *http.Request) error {
 // reads reports whether a request has a method that only reads.
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// csrf checks the CSRF token of requests that may change state, in every mode.
+// csrf checks the CSRF token of requests that may change state, in every auth mode.
 func (s *Server) csrf(next http.Handler) http.Handler {
 	return s.answered(func(w http.ResponseWriter, r *http.Request) error {
 		if reads(r) {
@@ -374,7 +377,8 @@ func (s *Server) csrf(next http.Handler) http.Handler {
 	})
 }
 
-// checkCSRF lets requests with an API token pass: a page of another origin cannot send one.
+// checkCSRF fails if the CSRF token is missing or wrong. Requests with an API token need none, because a page of
+// another origin cannot send one.
 func (s *Server) checkCSRF(r *http.Request, sent string) error {
 	if exchangeOf(r).identity.Token != "" {
 		return nil
@@ -386,8 +390,8 @@ func (s *Server) checkCSRF(r *http.Request, sent string) error {
 	return err
 }
 
-// body refuses bodies that are no JSON or too large, and takes in the others. A body of text/plain becomes the JSON of
-// one field where the route has one for it.
+// body refuses bodies that are too large or not JSON, and reads the others. If the route allows it, a body of
+// text/plain becomes JSON with one field.
 func (s *Server) body(textBody string) layer {
 	limit := s.deps.Limits.Body
 	return func(next http.Handler) http.Handler {
@@ -418,7 +422,7 @@ func (s *Server) body(textBody string) layer {
 	}
 }
 
-// fieldOf returns a text as JSON with one field.
+// fieldOf returns a text as a JSON object with one field.
 func fieldOf(name string, text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
 		return nil, fault.New(fault.BadRequest, "The body is not UTF-8.")
@@ -436,7 +440,7 @@ func isMedia(contentType, want string) bool {
 	return err == nil && media == want && (!given || strings.EqualFold(charset, "utf-8"))
 }
 
-// denied puts a refusal into the audit and returns err.
+// denied writes an audit record of a refusal and returns err.
 func (s *Server) denied(r *http.Request, reason string, err error) error {
 	x := exchangeOf(r)
 	s.deps.Audit.Denied(access.Entry{
@@ -449,7 +453,7 @@ func (s *Server) denied(r *http.Request, reason string, err error) error {
 	return err
 }
 
-// maxAudited is the longest text of a stranger that goes into the audit, in bytes.
+// maxAudited is the maximum length in bytes of a text from the request that is recorded or repeated in an error.
 const maxAudited = 512
 
 func shown(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxAudited), "") }

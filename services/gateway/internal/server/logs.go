@@ -18,8 +18,9 @@ import (
 // logsAlive is the interval of comments in a stream of log entries.
 const logsAlive = 30 * time.Second
 
-// followLogs answers GET /api/v1/projects/{id}/logs/stream: new entries of a project's log as server-sent events. Older
-// ones are in pages. A reader that missed entries is hung up on: it connects again and reads a page.
+// followLogs answers GET /api/v1/projects/{id}/logs/stream with new entries of a project's log as server-sent
+// events. Older entries are in the pages of GET /api/v1/projects/{id}/logs. The stream ends if the reader misses
+// entries; the client then connects again and reads a page.
 func (s *Server) followLogs(w http.ResponseWriter, r *http.Request) error {
 	ctx, id, query := r.Context(), r.PathValue("id"), r.URL.Query()
 	for _, name := range []string{"level", "source"} {
@@ -30,12 +31,12 @@ func (s *Server) followLogs(w http.ResponseWriter, r *http.Request) error {
 	x := exchangeOf(r)
 	filter := logtail.Filter{Level: slog.LevelDebug, Source: query.Get("source")}
 	if level := query.Get("level"); level != "" {
-		_ = filter.Level.UnmarshalText([]byte(level)) // session-manager refuses what is no level
+		_ = filter.Level.UnmarshalText([]byte(level)) // session-manager refuses unknown levels
 	}
 	if err := s.deps.Noticing(); err != nil {
 		return err
 	}
-	// The reader is there before the answer, so no entry after that is missed.
+	// The reader exists before the answer begins, so it receives every later entry.
 	reader := s.deps.Logs.Read(x.identity.UserID, id, filter)
 	defer reader.Close()
 	page := &apiv1.ListProjectLogsRequest{Id: id, Level: query.Get("level"), Source: query.Get("source"), Limit: 1}
@@ -62,7 +63,7 @@ func (s *Server) followLogs(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// relayLogs sends entries until the client leaves, is signed out or has missed some, or the gateway stops.
+// relayLogs sends entries until the client leaves, is signed out or misses entries, or the gateway stops.
 func (s *Server) relayLogs(ctx context.Context, reader *logtail.Reader, e *events) {
 	alive := time.NewTicker(logsAlive)
 	defer alive.Stop()
@@ -85,7 +86,7 @@ func (s *Server) relayLogs(ctx context.Context, reader *logtail.Reader, e *event
 	}
 }
 
-// entries sends entries of a log, each as an event.
+// entries sends log entries, each as one event.
 func (e *events) entries(list [][]byte) error {
 	var out bytes.Buffer
 	for _, entry := range list {

@@ -8,7 +8,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// me answers GET /api/v1/me: the operator, the version and mode, and the CSRF token, as cookie and in the body.
+// me answers GET /api/v1/me with the operator, the version, the mode and the CSRF token. It also sets the CSRF
+// cookie.
 func (s *Server) me(w http.ResponseWriter, r *http.Request) error {
 	operator, err := s.operators.GetOperator(r.Context(), &sessionmanagerv1.GetOperatorRequest{})
 	if err != nil {
@@ -46,7 +47,7 @@ func (i Info) sandbox() string {
 	return "enabled"
 }
 
-// setCSRF hands out the token in a cookie that the console's scripts can read.
+// setCSRF sets the CSRF cookie, which the console's scripts can read.
 func (s *Server) setCSRF(w http.ResponseWriter, token string) {
 	http.SetCookie(w, &http.Cookie{Name: cookieCSRF, Value: token, Path: "/", SameSite: s.deps.CSRFCookie})
 }

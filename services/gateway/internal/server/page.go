@@ -16,11 +16,11 @@ import (
 //go:embed page
 var files embed.FS
 
-// pagePolicy lets a page without script load its style alone, and forbids frames around it.
+// pagePolicy lets a page without scripts load its style sheet only. No other page may frame it.
 const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// consolePolicy lets the console run its own files and talk to this gateway. No text becomes markup or script; the one
-// policy of trusted types is the framework's, and the nonce is for the style sheet of the editor.
+// consolePolicy lets the console run its own files and send requests to this gateway only. Text cannot become
+// markup or script: the only policy of trusted types is the framework's. The nonce allows the editor's style sheet.
 const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-NONCE'; " +
 	"img-src 'self'; " +
 	"connect-src 'self'; " +
@@ -29,13 +29,13 @@ const consolePolicy = "default-src 'none'; script-src 'self'; style-src 'self' '
 
 var spent = template.Must(template.ParseFS(files, "page/spent.html"))
 
-// consolePages are the addresses of the console's views. The page is the same at all of them.
+// consolePages are the paths of the console's views. All of them serve the same page.
 var consolePages = []string{
 	"/{$}", "/sessions/{id}", "/projects", "/projects/{id}", "/processes", "/audit",
 	"/settings",
 }
 
-// page answers the addresses of the console. The page holds no data; it reads them from the API.
+// page answers the paths of the console. The page contains no data; it reads them from the API.
 func (s *Server) page(w http.ResponseWriter, _ *http.Request) error {
 	nonce := rand.Text()
 	body, err := s.console.Page(web.Shell{AuthMode: string(s.deps.Gate.Mode), Nonce: nonce})
@@ -50,8 +50,8 @@ func (s *Server) page(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// static answers GET /static/{file}: a file of the console. Names are stable, so browsers ask each time whether the
-// file is still the same.
+// static answers GET /static/{file} with a file of the console. File names do not change with the content, so
+// browsers ask each time whether the file has changed.
 func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	f, ok := s.console.File(r.PathValue("file"))
 	if !ok {
@@ -76,12 +76,12 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// spentLaunch answers a browser with an expired launch URL: the command to type for another.
+// spentLaunch answers a browser with an invalid launch URL. Its page has the command for a new one.
 func spentLaunch(w http.ResponseWriter) error {
 	return write(w, http.StatusUnauthorized, spent, nil)
 }
 
-// write answers with a page that shows its data.
+// write answers with an HTML template and its data.
 func write(w http.ResponseWriter, status int, page *template.Template, data any) error {
 	var body bytes.Buffer
 	if err := page.Execute(&body, data); err != nil {
@@ -92,7 +92,7 @@ func write(w http.ResponseWriter, status int, page *template.Template, data any)
 	return nil
 }
 
-// style answers GET /static/page.css, the style of the page without script.
+// style answers GET /static/page.css, the style sheet of pages without scripts.
 func (s *Server) style(w http.ResponseWriter, _ *http.Request) error {
 	body, err := files.ReadFile("page/page.css")
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Server) style(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// asset writes a file, under [pagePolicy] unless its answer has another policy.
+// asset writes a file. If no content security policy is set, it sets [pagePolicy].
 func asset(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)

@@ -7,12 +7,13 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// healthz answers GET /healthz: the process is alive, with or without its dependencies.
+// healthz answers GET /healthz while the process is alive, with or without its dependencies.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, &apiv1.Probe{Status: "ok"})
 }
 
-// readyz answers GET /readyz: requests can be served. Its 503 is no refusal and has no error object.
+// readyz answers GET /readyz: 200 if requests can be served, else 503 with the reason. Its 503 is not a refusal and
+// has no error object.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	var why string
 	switch {
@@ -42,7 +43,7 @@ func (s *Server) versions(w http.ResponseWriter, _ *http.Request) error {
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
 	text, err := s.description()
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "The description of the API cannot be made.")
+		return fault.Wrap(err, fault.Internal, "The description of the API cannot be created.")
 	}
 	header(w, len(text))
 	_, _ = w.Write(text) // The client may have gone.

@@ -14,11 +14,11 @@ import (
 	"kaged.dev/pkg/wirejson"
 )
 
-// queryParser fills a request from the query as strictly as a body: a parameter is given once and has its field's
-// type. Only fields of a single value can be parameters; a parameter that names no field is ignored.
+// queryParser sets fields of a request from the query, as strictly as from a body: a parameter appears once and has
+// the field's type. Only fields with a single value can be parameters. Unknown parameters are ignored.
 type queryParser struct{}
 
-// Parse implements runtime.QueryParameterParser. It fails with a flat fault.ValidationFailed.
+// Parse implements runtime.QueryParameterParser. It fails with fault.ValidationFailed, after [flatten].
 func (queryParser) Parse(msg proto.Message, values url.Values, filter *utilities.DoubleArray) error {
 	m := msg.ProtoReflect()
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -19,7 +19,8 @@ import (
 
 const jsonType = "application/json; charset=utf-8"
 
-// handler answers a request, or returns the fault to answer with, before its first write.
+// handler answers a request. If it returns an error, it must not have written anything, and the error becomes the
+// answer.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // answered turns a handler into an http.Handler.
@@ -31,7 +32,7 @@ func (s *Server) answered(h handler) http.Handler {
 	})
 }
 
-// answer writes m.
+// answer writes m as the answer.
 func answer(w http.ResponseWriter, status int, m proto.Message) error {
 	body, err := wirejson.Marshal(m)
 	if err != nil {
@@ -50,7 +51,7 @@ func header(w http.ResponseWriter, length int) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// refuse answers with err. It is the one place where a fault becomes a body.
+// refuse answers with err. No other function turns a fault into a body.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r)
 	f := public(fault.From(err))
@@ -66,7 +67,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		Code: commonv1.ErrorCode(f.Code), Message: f.Msg, Details: p.GetDetails(), RequestId: x.requestID,
 	}})
 	if err != nil {
-		// Only a detail that JSON cannot write gets here; the code and the message can always be written.
+		// Only a detail can fail to marshal, so the code and the message are sent without details.
 		s.refuse(w, r, fault.New(f.Code, "%s", f.Msg))
 		return
 	}
@@ -81,7 +82,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(body) // The client may have gone.
 }
 
-// public returns f as clients of the API know it.
+// public returns f as the API reports it.
 func public(f *fault.Error) *fault.Error {
 	if f.Code != fault.SessionAttached {
 		return f
@@ -91,7 +92,8 @@ func public(f *fault.Error) *fault.Error {
 	return c
 }
 
-// Status returns the HTTP status of f: its own, its code's, or the usual one of the code's gRPC status.
+// Status returns the HTTP status of f: its own status, else that of its code, else the usual one for the code's
+// gRPC status.
 func Status(f *fault.Error) int {
 	if f.HTTP != 0 {
 		return f.HTTP
@@ -103,7 +105,7 @@ func Status(f *fault.Error) int {
 	return runtime.HTTPStatusFromCode(codes.Code(spec.GetGrpc()))
 }
 
-// retryAfter returns the seconds to wait before a retry makes sense, 0 if unknown.
+// retryAfter returns the seconds until a retry makes sense, 0 if unknown.
 func retryAfter(f *fault.Error) int {
 	switch ms := f.Details["retry_after_ms"].(type) {
 	case float64:

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// RotateAuth makes every cookie handed out before worthless, here at once and at other gateways within seconds, and
-// returns a fresh launch URL. Fails with not_found in other modes than loopback.
+// RotateAuth revokes all cookies and returns a new launch URL. This gateway refuses the cookies at once, other
+// gateways within secret_max_age. It fails with not_found in other modes than loopback.
 func (c *Control) RotateAuth(
 	ctx context.Context, _ *gatewayv1.RotateAuthRequest,
 ) (*gatewayv1.RotateAuthResponse, error) {
@@ -39,8 +39,8 @@ func (c *Control) RotateAuth(
 	return &gatewayv1.RotateAuthResponse{Url: url}, nil
 }
 
-// signOutOthers answers POST /api/v1/auth/rotate: cookies handed out before are worthless, and the caller's browser
-// gets new ones. It refuses API tokens, which such cookies would outlive.
+// signOutOthers answers POST /api/v1/auth/rotate: it revokes all cookies and sets new ones in the caller's browser.
+// It refuses API tokens, because the new cookies would remain valid after the token is revoked.
 func (s *Server) signOutOthers(w http.ResponseWriter, r *http.Request) error {
 	x := exchangeOf(r)
 	switch {

@@ -17,7 +17,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/rates"
 )
 
-// routes is the one table of routes: the gateway's own, and those the contract annotates, which go to their backends.
+// routes returns the handler of all routes: the gateway's own, and those of the contract, which go to their
+// backends.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := func(h http.Handler) http.Handler { return around(h, s.api()...) }
@@ -46,7 +47,8 @@ func (s *Server) routes() (http.Handler, error) {
 	unknown := open(func(_ http.ResponseWriter, r *http.Request) error { return unmatched(mux, r) })
 	mux.Handle(anything, unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !plain(r.URL.Path) || r.RequestURI == "*" { // the mux would redirect the one and refuse the other
+		// The mux would redirect a path that is not plain, and refuse "*".
+		if !plain(r.URL.Path) || r.RequestURI == "*" {
 			unknown.ServeHTTP(w, r)
 			return
 		}
@@ -58,12 +60,12 @@ func (s *Server) routes() (http.Handler, error) {
 type ownRoute struct {
 	// pattern is "METHOD /path" for net/http.
 	pattern string
-	// needed is the least scope of a token; anybody needs no sign-in, and probe allows any host.
+	// needed is the minimum scope of a token, or anybody, probe or endless.
 	needed  access.Scope
 	handler handler
 }
 
-// Needs of routes without sign-in.
+// The requirements of routes other than a scope.
 const (
 	anybody access.Scope = ""
 	probe   access.Scope = "probe"
@@ -71,7 +73,7 @@ const (
 	endless access.Scope = "endless"
 )
 
-// ownRoutes is the table of routes that the gateway answers itself. Package openapi describes them.
+// ownRoutes returns the routes that the gateway answers itself. Package openapi describes them.
 func (s *Server) ownRoutes() []ownRoute {
 	routes := []ownRoute{
 		{"GET /healthz", probe, s.healthz},
@@ -108,18 +110,18 @@ func OwnRoutes() []string {
 	return patterns
 }
 
-// anything is the pattern of all other paths.
+// anything is the pattern that matches paths without a route.
 const anything = "/"
 
-// plain reports whether a route may take the path. The mux would redirect a path with dots or double slashes, and a
-// redirect loses a body; a path with NUL or invalid UTF-8 is always unknown, because neither gRPC nor Postgres
-// carries it.
+// plain reports whether the mux may see a path. The mux would redirect a path with dots or double slashes, and a
+// redirect loses the body. A path with NUL or invalid UTF-8 has no route, because neither gRPC nor Postgres accepts
+// it.
 func plain(p string) bool {
 	return path.Clean(p) == p && utf8.ValidString(p) && !strings.Contains(p, "\x00")
 }
 
-// whole answers not_found where a name in the path holds a slash, written %2F. The transcoder would read it as two
-// names and find another route than the checked one.
+// whole answers not_found if a path parameter contains a slash, written as %2F. The transcoder would split the
+// parameter and match another route than the one that was checked.
 func (s *Server) whole(pattern string) layer {
 	var names []string
 	for part := range strings.SplitSeq(pattern, "/") {
@@ -141,7 +143,8 @@ func (s *Server) whole(pattern string) layer {
 	}
 }
 
-// unmatched says why no route takes the request.
+// unmatched returns the error of a request without a route: not_found, or method_not_allowed for a path with other
+// methods.
 func unmatched(mux *http.ServeMux, r *http.Request) error {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -158,19 +161,20 @@ func unmatched(mux *http.ServeMux, r *http.Request) error {
 		With("allowed", allowed)
 }
 
-// contractRoute is a route that a backend's service annotates.
+// contractRoute is a route of a backend's service.
 type contractRoute struct {
 	// pattern is "METHOD /path" for net/http.
 	pattern string
-	// textBody is the field of the request that holds a body of text/plain, or "".
+	// textBody is the request's field that takes a body of text/plain, or "".
 	textBody string
-	// needed is the least scope of a token.
+	// needed is the minimum scope of a token.
 	needed access.Scope
-	// limit is the rate limit that its requests count towards.
+	// limit is the rate limit of its requests.
 	limit string
 }
 
-// neededBy returns the least scope of a token for a route: the contract's, else read for GET and admin for others.
+// neededBy returns the minimum scope of a token for a route: the contract's if it names one, else read for GET and
+// admin for other methods.
 func neededBy(said, pattern string) access.Scope {
 	switch {
 	case said != "":
@@ -200,7 +204,7 @@ func contractRoutes() []contractRoute {
 	return routes
 }
 
-// ContractRoutes returns "METHOD /path" of every route that the backends' services annotate.
+// ContractRoutes returns "METHOD /path" of every route of the backends' services.
 func ContractRoutes() []string {
 	var patterns []string
 	for _, r := range contractRoutes() {
@@ -209,7 +213,7 @@ func ContractRoutes() []string {
 	return patterns
 }
 
-// restOfPath is how a template says that a variable takes the rest of the path; net/http has its own way.
+// restOfPath translates a variable for the rest of the path from google.api.http to net/http.
 var restOfPath = strings.NewReplacer("=**}", "...}")
 
 func patternsOf(rule *annotations.HttpRule) []string {

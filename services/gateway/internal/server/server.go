@@ -19,19 +19,19 @@ import (
 	"kaged.dev/services/gateway/web"
 )
 
-// Info describes this gateway. It does not change while it runs.
+// Info describes this gateway. It does not change.
 type Info struct {
-	// Version is the daemon's.
+	// Version is the daemon's version.
 	Version string
-	// Shared says that several operators share the deployment.
+	// Shared means that several operators share the deployment.
 	Shared bool
-	// AuthMode is how operators are recognised.
+	// AuthMode is the auth mode.
 	AuthMode access.Mode
-	// NoSandbox is whether cages are off.
+	// NoSandbox means that cages are off.
 	NoSandbox bool
 }
 
-// deployment is user or system.
+// deployment returns the deployment mode.
 func (i Info) deployment() string {
 	if i.Shared {
 		return "system"
@@ -39,13 +39,13 @@ func (i Info) deployment() string {
 	return "user"
 }
 
-// The warnings of a daemon that protects less than it could.
+// The warnings of a daemon with reduced protection.
 const (
 	warningInsecure  = "insecure-mode"
 	warningNoSandbox = "no-sandbox"
 )
 
-// Warnings lists the warnings of every answer; it is never nil.
+// Warnings returns the warnings that every answer carries. It is never nil.
 func (i Info) Warnings() []string {
 	list := []string{}
 	if i.AuthMode == access.Insecure {
@@ -57,29 +57,29 @@ func (i Info) Warnings() []string {
 	return list
 }
 
-// Limits bound requests.
+// Limits bounds requests.
 type Limits struct {
-	// Body is the largest body in bytes.
+	// Body is the maximum size of a body in bytes.
 	Body int64
-	// Bodies is how many bodies may be on their way, and BodyTime how long one may take.
+	// Bodies is the maximum number of bodies that are received at once. BodyTime is the time for one body.
 	Bodies int
-	// Answers is how many answers may be on their way to their clients.
+	// Answers is the maximum number of answers that are sent at once.
 	Answers  int
 	BodyTime time.Duration
-	// Requests is how many are served at once.
+	// Requests is the maximum number of requests that are served at once.
 	Requests int
-	// Time is how long one may take.
+	// Time is the time to serve a request.
 	Time time.Duration
-	// Age is how long a stream of events lasts, 0 for any time.
+	// Age is the maximum age of a stream of events, 0 for no limit.
 	Age time.Duration
-	// Missing is how long published frames may take to be stored.
+	// Missing is the time for a published frame to be stored.
 	Missing time.Duration
 }
 
 // Sockets serves the sockets of sessions.
 type Sockets interface {
-	// Upgrade makes a socket of a request with a checked caller and CSRF token, and returns when it has one; it
-	// fails with the request's refusal, before the first write. signedOut calls end when the caller is signed out.
+	// Upgrade upgrades a request with a checked caller and CSRF token, and returns once the socket works. It fails
+	// before anything is written. signedOut registers end, to be called when the caller is signed out.
 	Upgrade(w http.ResponseWriter, r *http.Request, sessionID string, signedOut func(end func()) (stop func())) error
 }
 
@@ -90,33 +90,33 @@ type Deps struct {
 	Gate  *access.Gate
 	Hosts *access.Hosts
 	Audit access.Audit
-	// Rates are the rate limits of operators; it may be nil.
+	// Rates are the rate limits of operators. It may be nil.
 	Rates *rates.Limiter
-	// SessionManager is the connection of the gateway's own calls.
+	// SessionManager is the connection for the gateway's own calls.
 	SessionManager grpc.ClientConnInterface
-	// Backend returns the connection to a module that answers routes of the contract.
+	// Backend returns the connection to a module with routes of the contract.
 	Backend  func(module string) grpc.ClientConnInterface
 	Launcher *Launcher
-	// Renew replaces the copy of the secret of cookies.
+	// Renew replaces the cached secret of cookies.
 	Renew   func(secret []byte)
 	Sockets Sockets
-	// Frames are the published frames of sessions, and Watch watches one.
+	// Frames reads the published frames of sessions. Watch returns the live batches of one session.
 	Frames Frames
 	Watch  func(session string) Watch
-	// Logs has the readers of projects' logs, and Noticing fails while no notices come.
+	// Logs has the readers of projects' logs. Noticing fails while notices cannot arrive.
 	Logs     *logtail.Hub
 	Noticing func() error
-	// SystemSocket makes a system socket of a request with a checked caller and CSRF token; it fails before the
-	// first write.
+	// SystemSocket upgrades a request with a checked caller and CSRF token to a system socket. It fails before
+	// anything is written. signedOut registers end, to be called when the caller is signed out.
 	SystemSocket func(w http.ResponseWriter, r *http.Request, signedOut func(end func()) (stop func())) error
-	// Ready says whether requests can be served.
+	// Ready fails while requests cannot be served.
 	Ready  func(context.Context) error
 	Limits Limits
-	// CSRFCookie is the SameSite of the CSRF cookie.
+	// CSRFCookie is the SameSite attribute of the CSRF cookie.
 	CSRFCookie http.SameSite
 }
 
-// Server is the HTTP surface. Make one with [New].
+// Server handles the HTTP requests of the gateway. Make one with [New].
 type Server struct {
 	deps      Deps
 	operators sessionmanagerv1.OperatorServiceClient
@@ -129,11 +129,12 @@ type Server struct {
 	arriving  *arrivals
 	departing *arrivals
 	console   *web.Console
-	// description returns the API's description, made when it is first asked for.
+	// description returns the API's description. It is built at the first call.
 	description func() ([]byte, error)
 }
 
-// New returns a server. It fails with fault.Internal if the contract's routes cannot be registered.
+// New returns a server. It fails with fault.Internal if the contract's routes cannot be registered or the console's
+// files cannot be read.
 func New(deps Deps) (*Server, error) {
 	s := &Server{
 		deps: deps, operators: sessionmanagerv1.NewOperatorServiceClient(deps.SessionManager),
@@ -158,7 +159,8 @@ func New(deps Deps) (*Server, error) {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Drain makes the server refuse new requests with fault.Unavailable. Those it works on are finished.
+// Drain makes the server refuse new requests with fault.Unavailable and ends its streams. Other requests in
+// progress are finished.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.drain()

@@ -7,12 +7,11 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// csrfProtocol begins the subprotocol entry that carries the CSRF token of a page, which can set no header on a
-// WebSocket.
+// csrfProtocol is the prefix of a subprotocol entry with the CSRF token. A page cannot set headers of a WebSocket.
 const csrfProtocol = "kaged.csrf."
 
 // socket answers GET /api/v1/sessions/{id}/socket. The upgrade needs the CSRF token though it is a GET: in
-// X-Kaged-CSRF, in the query's csrf, or in a subprotocol entry kaged.csrf.<token>.
+// X-Kaged-CSRF, in the query parameter csrf, or in a subprotocol entry kaged.csrf.TOKEN.
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkCSRF(r, upgradeToken(r)); err != nil {
 		return err
@@ -20,7 +19,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 	return s.deps.Sockets.Upgrade(w, r, r.PathValue("id"), s.signedOut(r))
 }
 
-// systemSocket answers GET /api/v1/socket, with the CSRF token as a session's socket.
+// systemSocket answers GET /api/v1/socket. It takes the CSRF token as [Server.socket] does.
 func (s *Server) systemSocket(w http.ResponseWriter, r *http.Request) error {
 	if err := s.checkCSRF(r, upgradeToken(r)); err != nil {
 		return err
@@ -28,7 +27,8 @@ func (s *Server) systemSocket(w http.ResponseWriter, r *http.Request) error {
 	return s.deps.SystemSocket(w, r, s.signedOut(r))
 }
 
-// signedOut returns what tells of the end of a request's sign-in. An API token outlives rotated secrets.
+// signedOut returns a function that registers end, to be called when the request's browser is signed out. It
+// ignores requests with an API token, which stays valid when the secret is rotated.
 func (s *Server) signedOut(r *http.Request) func(end func()) (stop func()) {
 	return func(end func()) (stop func()) {
 		if exchangeOf(r).identity.Token != "" {

@@ -20,22 +20,22 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// Frames are the published frames of sessions.
+// Frames reads the published frames of sessions.
 type Frames interface {
-	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a hole;
-	// it may end with channel.ErrGap or with unavailable.
+	// Stored yields the stored batches of a channel that contain frame from or a later one, in order and without gaps.
+	// It may end with channel.ErrGap or with unavailable.
 	Stored(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
-	// Next returns the number that the next frame of a channel will have, 0 where no frame is kept. It fails
-	// with unavailable.
+	// Next returns the number of the next frame of a channel, 0 if the channel has no stored frame. It fails with
+	// unavailable.
 	Next(ctx context.Context, session, name string) (int64, error)
 }
 
-// Watch gathers the live batches of a session for a reader without a hold.
+// Watch collects the live batches of a session for a reader that does not hold the session.
 type Watch interface {
-	// Published receives when there is something to take.
+	// Published returns a channel that receives a value when Take has something to return.
 	Published() <-chan struct{}
-	// Take returns the batches of each channel since the last call, in order. missed reports that batches may be
-	// missing among them or before them, lost that the stored frames are void.
+	// Take returns the batches since the last call by channel, in order. missed is true if batches may be missing
+	// among or before them. lost is true if the stored frames were lost.
 	Take() (batches map[string][]channel.Batch, missed, lost bool)
 	// Forget ends the watch.
 	Forget()
@@ -43,21 +43,22 @@ type Watch interface {
 
 // The times of a stream of events.
 const (
-	// streamAlive is how often a silent stream says that it is there.
+	// streamAlive is the interval of comments in an idle stream.
 	streamAlive = 15 * time.Second
-	// streamWrite is how long a client may take for one batch.
+	// streamWrite is the timeout of one write.
 	streamWrite = 30 * time.Second
-	// streamStored is the pause before a frame that was published and is not stored yet is asked for again, streamAway
-	// the one before a store that is away is.
+	// streamStored is the pause before the store is read again for a published frame, streamAway the pause while the
+	// store is unavailable.
 	streamStored = 20 * time.Millisecond
 	streamAway   = time.Second
 )
 
-// maxStreams bounds the streams of events of a gateway. Of more, the oldest of the operator with most ends.
+// maxStreams bounds the streams of events of a gateway. At the limit a new stream ends the oldest stream of the
+// operator with the most streams.
 const maxStreams = 1024
 
-// lasting returns the context of a stream of events, which behind a sign-in proxy ends with its greatest age: the
-// client comes back through the proxy.
+// lasting returns the context of a stream of events. Behind a sign-in proxy it has a maximum age, so that the
+// client reconnects through the proxy.
 func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.deps.Limits.Age > 0 {
 		return context.WithTimeout(ctx, s.deps.Limits.Age)
@@ -65,9 +66,9 @@ func (s *Server) lasting(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithCancel(ctx)
 }
 
-// stream answers GET /api/v1/sessions/{id}/stream: the frames of a session as server-sent events, for as many readers
-// as like. A socket may hold the session meanwhile. The id of an event is the place in all
-// channels, so Last-Event-ID resumes.
+// stream answers GET /api/v1/sessions/{id}/stream with the frames of a session as server-sent events. Any number of
+// readers may read while a socket holds the session. The id of an event has the reader's positions in all channels,
+// so Last-Event-ID resumes.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id := r.PathValue("id")
@@ -118,7 +119,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// relay sends frames until the client leaves or is signed out, the session ends or the gateway stops.
+// relay sends frames until the client leaves or is signed out, the session ends, frames are lost, or the gateway
+// stops.
 func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}) {
 	alive := time.NewTicker(streamAlive)
 	defer alive.Stop()
@@ -161,8 +163,8 @@ func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}
 	}
 }
 
-// places returns where the reader wants to begin. It fails with validation_failed for channels that there are not and
-// for a Last-Event-ID that no event had.
+// places returns the positions at which the reader begins. It fails with validation_failed for unknown channels and
+// for an invalid Last-Event-ID.
 func (s *Server) places(r *http.Request) ([]*place, error) {
 	var list []*place
 	wanted := r.URL.Query().Get("channels")
@@ -189,7 +191,7 @@ func (s *Server) places(r *http.Request) ([]*place, error) {
 		}
 		for _, p := range list {
 			if p.name == name {
-				p.seen, p.resumes = min(n, math.MaxInt64-2), true // no event has the largest number
+				p.seen, p.resumes = min(n, math.MaxInt64-2), true // no frame has a larger number
 			}
 		}
 	}

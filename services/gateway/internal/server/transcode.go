@@ -19,18 +19,18 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// transcoder answers the contract's routes by calling their backends.
+// transcoder returns a handler of the contract's routes, which calls their backends.
 func (s *Server) transcoder() (http.Handler, error) {
 	installQueryParser()
 	none := func(string) (string, bool) { return "", false }
 	table := answers(backends.All())
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, marshaler{}),
-		// The caller travels in the context; of a client's headers If-Match alone becomes metadata.
+		// The caller travels in the context. Of a client's headers only If-Match becomes metadata.
 		runtime.WithIncomingHeaderMatcher(func(name string) (string, bool) { return ifMatch, name == headerIfMatch }),
 		runtime.WithOutgoingHeaderMatcher(none),
 		runtime.WithOutgoingTrailerMatcher(none),
-		// The method is the request line's.
+		// Clients cannot override the method of the request line.
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithForwardResponseOption(table.setStatus),
@@ -52,14 +52,14 @@ func (s *Server) transcoder() (http.Handler, error) {
 		errs = append(errs, b.Register(ctx, mux, s.deps.Backend(b.Module)))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A copy without headers, also without those that the transcoder passes on unasked: Authorization and Grpc-Timeout.
+		// The copy has no headers but If-Match. The transcoder would also forward Authorization and Grpc-Timeout.
 		inner := r.WithContext(withAccept(r.Context(), r.Header.Values("Accept")))
 		inner.Header = http.Header{}
 		if version := r.Header.Get(headerIfMatch); version != "" {
 			inner.Header.Set(headerIfMatch, version)
 		}
 		if r.Method == http.MethodHead {
-			inner.Method = http.MethodGet // net/http leaves out the body
+			inner.Method = http.MethodGet // net/http omits the body
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		mux.ServeHTTP(w, inner)
@@ -69,7 +69,7 @@ func (s *Server) transcoder() (http.Handler, error) {
 // ifMatch is the metadata key of [headerIfMatch].
 const ifMatch = "if-match"
 
-// marshaler is the transcoder's view of package wirejson.
+// marshaler implements runtime.Marshaler with package wirejson.
 type marshaler struct{}
 
 // ContentType implements runtime.Marshaler.
@@ -107,7 +107,7 @@ func (m marshaler) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// NewDecoder implements runtime.Marshaler. Decoding fails with io.EOF for an empty body, which a route may allow.
+// NewDecoder implements runtime.Marshaler. Decoding fails with io.EOF for an empty body, which some routes allow.
 func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		data, err := io.ReadAll(r)
@@ -124,13 +124,13 @@ func (m marshaler) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// flat is a fault on its way through the transcoder's generated handlers, which keep only the text of an error: so
-// the text holds the whole fault.
+// flat carries a fault through the transcoder's generated handlers, which keep only the text of an error. Its text
+// encodes the whole fault.
 type flat struct{ text string }
 
 func (f flat) Error() string { return f.text }
 
-// flatMark begins the text of a flat. No text of a client stands at the beginning of an error.
+// flatMark is the prefix of a flat's text. A client's text cannot be at the beginning of an error.
 const flatMark = "kaged fault "
 
 func flatten(err error) error {
@@ -144,8 +144,8 @@ func flatten(err error) error {
 	return flat{flatMark + string(data)}
 }
 
-// unflatten returns the fault in an error of the transcoder: a backend's as it came, the gateway's own as it was
-// before flatten, any other by its class.
+// unflatten returns the fault of an error from the transcoder: a backend's fault unchanged, the gateway's own fault
+// as it was before flatten, and any other error by its class.
 func unflatten(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -168,8 +168,9 @@ func unflatten(err error) error {
 	return rpc.FromStatus(err)
 }
 
-// mismatched begins the transcoder's error for a path parameter of another type; only numbers can be of another.
+// mismatched is the prefix of the transcoder's error for a path parameter of the wrong type. Only parameters of
+// type integer can cause it.
 const mismatched = "type mismatch, parameter: "
 
-// installQueryParser sets the transcoder's one query parser, which is a variable of its package.
+// installQueryParser sets the transcoder's query parser, which is a global variable of its package.
 var installQueryParser = sync.OnceFunc(func() { runtime.SetQueryParameterParser(queryParser{})(nil) })

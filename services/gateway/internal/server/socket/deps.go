@@ -13,60 +13,61 @@ import (
 // Deps are the dependencies of a [Hub].
 type Deps struct {
 	Log *slog.Logger
-	// Attach holds a session until ctx ends, and ends another socket's hold if takeover is set. It fails with the
+	// Attach holds a session until ctx ends. With takeover it ends the hold of another socket. It fails with the
 	// faults of AttachService.Attach.
 	Attach func(ctx context.Context, session string, takeover bool) (channel.Hold, error)
-	// Stored yields the stored batches of a channel that hold frame from or a later one, in order and without a
-	// hole. It may end with an error: channel.ErrGap if later frames than from are stored and from is not,
-	// fault.Unavailable if the store is away.
+	// Stored yields the stored batches of a channel that contain frame from or a later one, in order and without gaps.
+	// It may end with channel.ErrGap if frame from has expired and later frames are stored, or with fault.Unavailable.
 	Stored func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]
 	// Terminals opens terminals of background processes.
 	Terminals terminal.Open
-	// Ready fails while the bus is away.
+	// Ready fails while the bus is unavailable.
 	Ready func() error
-	// Warnings are sent to an operator on events, since Since.
+	// Warnings are the daemon's warnings, in force since Since. A client receives them on events.
 	Warnings []string
 	Since    time.Time
 	Limits   Limits
 }
 
-// Limits bound a socket.
+// Limits bounds a socket.
 type Limits struct {
-	// Sockets is how many there may be at once.
+	// Sockets is the maximum number of open sockets.
 	Sockets int
-	// Frame is the largest frame of a client in bytes.
+	// Frame is the maximum size of a client's frame in bytes.
 	Frame int64
-	// Frames is how many frames a client may send each second on average, pings included, and FrameBurst how many
-	// at once; 0 is no limit, here, for Bytes and for Replay.
+	// Frames is the average number of frames per second that a client may send, pings included. FrameBurst is the
+	// number of frames that it may send at once. A Frames of 0 means no limit, and so do a Bytes and a Replay of 0.
 	Frames, FrameBurst int
-	// Bytes is how many bytes of a client are read each second on average, framing included, and ByteBurst how many at
-	// once; the rest waits on its side. It bounds uncounted frames, such as the empty parts of a message.
+	// Bytes is the average number of bytes per second that are read from a client, framing included. ByteBurst is the
+	// number of bytes that are read at once. Further bytes wait on the client's side. This also bounds data that does
+	// not count as a frame, such as the empty parts of a message.
 	Bytes, ByteBurst int
-	// Replay is how many bytes of stored frames a client is sent each second on average, and ReplayBurst how many at
-	// once.
+	// Replay is the average number of bytes of stored frames per second that a client is sent. ReplayBurst is the
+	// number of bytes sent at once.
 	Replay, ReplayBurst int
-	// Output, Events and Control are how many bytes may wait for a slow client: of the channel output, of each other
-	// one, and of control.
+	// Output, Events and Control are the sizes in bytes of the queues to a slow client: of the channel output, of each
+	// other channel of a session, and of control.
 	Output, Events, Control int
-	// Terminals is how many terminals a socket may show at once, and Pty how many bytes of one may wait. A terminal's
-	// reader waits for a slow client, which is told of the gap.
+	// Terminals is the maximum number of terminals that a socket shows at once. Pty is the size in bytes of a
+	// terminal's queue to a slow client. Reading the terminal waits while the queue is full; the client is told the
+	// size of a gap.
 	Terminals, Pty int
-	// Typed is how many bytes of input may wait for a process that does not read.
+	// Typed is the maximum number of bytes of input that wait for a process.
 	Typed int
-	// Age is how long a socket lasts, 0 for any time.
+	// Age is the maximum age of a socket, 0 for no limit.
 	Age time.Duration
-	// Idle is how long a client may be silent; a third of it is how often it is pinged.
+	// Idle is the maximum silence of a client. A client is pinged three times as often.
 	Idle time.Duration
-	// Probe is a client's time to answer when another socket wants its session.
+	// Probe is the time for a client to answer when another socket asks for its session.
 	Probe time.Duration
-	// Flush is a client's time between the closing frame and the close.
+	// Flush is the time between the closing frame and the close of the connection.
 	Flush time.Duration
-	// Closing is how long the closing frame may take to be written.
+	// Closing is the time to write the closing frame.
 	Closing time.Duration
-	// Attach is how long an upgrade waits for the holder.
+	// Attach is the time that an upgrade waits for the holder.
 	Attach time.Duration
-	// Grace is how long a socket is kept while the holder or the bus is away.
+	// Grace is the time that a socket stays open while the holder or the bus is unavailable.
 	Grace time.Duration
-	// Missing is how long published frames may take to be stored.
+	// Missing is the time for a published frame to be stored.
 	Missing time.Duration
 }

@@ -11,9 +11,9 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// fill reads a channel's stored frames until its gap is closed.
+// fill sends a channel's stored frames until its gap is closed.
 func (s *Socket) fill(lane int) {
-	var since time.Time // since when published frames are missing, or zero
+	var since time.Time // the time at which a published frame was first found missing, or zero
 	for s.ctx.Err() == nil {
 		s.mu.Lock()
 		splice := &s.lanes[lane].splice
@@ -40,13 +40,14 @@ func (s *Socket) fill(lane int) {
 	}
 }
 
-// retryStored is how long to wait for a store that is away, retryMissing for a frame that is not stored yet.
+// retryStored is the pause before the store is read again after an error, retryMissing the pause if a published
+// frame is missing in it.
 const (
 	retryStored  = 200 * time.Millisecond
 	retryMissing = 10 * time.Millisecond
 )
 
-// fillFrom relays stored frames, as fast as the client takes them.
+// fillFrom sends stored frames from a number on, as fast as the client takes them.
 func (s *Socket) fillFrom(lane int, from int64) error {
 	for b, err := range s.hub.deps.Stored(s.ctx, s.session, names[lane], from) {
 		if err != nil {
@@ -67,8 +68,8 @@ func (s *Socket) fillFrom(lane int, from int64) error {
 	return nil
 }
 
-// awaitRoom waits until size bytes fit into half of the lane's limit, so that live frames that come next fit too.
-// It returns false if ctx ends before.
+// awaitRoom waits until size bytes fit into half of the lane's limit. The other half is for the live frames that
+// follow. It returns false if ctx ends first.
 func (s *Socket) awaitRoom(ctx context.Context, lane, size int) bool {
 	half := s.hub.deps.Limits.lane(lane) / 2
 	for {
@@ -86,7 +87,7 @@ func (s *Socket) awaitRoom(ctx context.Context, lane, size int) bool {
 	}
 }
 
-// room is told when something of a lane was sent or dropped. mu is held.
+// room returns the channel that receives a value when a frame of a lane was sent or dropped. mu is held.
 func (s *Socket) room(lane int) chan struct{} {
 	switch {
 	case lane < lanes:
@@ -97,8 +98,8 @@ func (s *Socket) room(lane int) chan struct{} {
 	return nil // the terminal was dropped while its frame was written
 }
 
-// awaitTurn waits until size bytes may be replayed, in parts where they exceed the burst. It returns false if the
-// socket ends before.
+// awaitTurn waits until the replay rate allows size bytes. It waits in parts if they exceed the burst. It returns
+// false if the socket ends first.
 func (s *Socket) awaitTurn(size int) bool {
 	if s.replay.Limit() == rate.Inf {
 		return s.ctx.Err() == nil
@@ -113,8 +114,8 @@ func (s *Socket) awaitTurn(size int) bool {
 	return true
 }
 
-// fillEnds reports whether the channel is filled. If published frames are not stored yet, it waits for them, and
-// gives up after a while.
+// fillEnds reports whether the channel is filled. If published frames are not stored yet, it waits for a moment;
+// after Missing it gives them up.
 func (s *Socket) fillEnds(lane int, from int64, since *time.Time) bool {
 	s.mu.Lock()
 	splice := &s.lanes[lane].splice

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const process = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
-// A client's frames, before and after its hello, are answered with frames that are JSON or break the protocol, and
-// the client's waiting frames stay within their limits.
+// The answers to any frame of a client, before and after its hello, are valid JSON. A frame that breaks the
+// protocol fails with bad_request or validation_failed.
 func FuzzHandle(f *testing.F) {
 	for _, seed := range []string{
 		`{"channel":"control","seq":1,"type":"hello","payload":{"resume_from_seq":{"output":3,"events":0}}}`,
@@ -54,7 +54,7 @@ func FuzzHandle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := newSocket(hub, "S", ident.Caller{})
 		defer s.cancel()
-		s.workers.Add(1 << 20) // it is in no hub to be taken out of
+		s.workers.Add(1 << 20) // the socket is in no hub, so it must not be removed from one
 		s.lanes[laneOutput].splice.Published(5)
 		for range 3 {
 			err := s.handle(data)
@@ -72,8 +72,8 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// A frame of one client, however long it takes to read, does not delay the relay of frames: it is read, payload
-// included, before the socket is locked.
+// A client's frame is parsed, payload included, before the socket is locked, so that a frame that takes long to
+// parse does not delay live frames.
 func TestFramesAreReadUnlocked(t *testing.T) {
 	t.Parallel()
 	s := newSocket(New(Deps{Log: slog.New(slog.DiscardHandler)}), "S", ident.Caller{})

@@ -16,7 +16,7 @@ type broken struct{}
 func (broken) ServerSeq() map[string]int64        { return nil }
 func (broken) Wait(func()) (channel.Ended, error) { panic("boom") }
 
-// A defect in one socket ends that socket, and not the gateway with all others.
+// A panic in one socket closes that socket and not the gateway.
 func TestAPanicEndsOneSocket(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, func(context.Context) channel.Hold { return broken{} })

@@ -12,7 +12,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// writeBuffer is borrowed to write one frame to a client, readBuffer kept for reading.
+// writeBuffer is the size of a buffer that a socket has while it writes a frame. readBuffer is the size of the
+// buffer that each socket keeps.
 const (
 	writeBuffer = 4 << 10
 	readBuffer  = 1 << 10
@@ -25,10 +26,10 @@ type Hub struct {
 
 	mu        sync.RWMutex // guards the fields below
 	bySession map[string][]*Socket
-	watches   map[string][]*Watch // replaced and never changed, by session
+	watches   map[string][]*Watch // by session; a list is replaced and never modified
 	count     int
 	closed    bool
-	empty     chan struct{} // closed when the last socket has gone after closed was set
+	empty     chan struct{} // closed once closed is set and the last socket has gone
 }
 
 // New returns a hub without sockets.
@@ -49,8 +50,9 @@ func New(deps Deps) *Hub {
 	}
 }
 
-// Run pings clients, and closes all sockets while the bus has been away for longer than the grace, until ctx ends.
-// Then it closes the remaining sockets and returns when every one has gone.
+// Run pings clients, closes sockets that reach their maximum age, and closes all sockets while the bus is
+// unavailable for longer than the grace. When ctx ends it closes the remaining sockets and returns once all have
+// gone.
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Idle/3, h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
@@ -79,17 +81,17 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// TooOld is the reason of a socket's end by its age.
-const TooOld = "The socket is as old as it may be behind a sign-in proxy; connect again."
+// TooOld is the reason for closing a socket at its maximum age.
+const TooOld = "The socket has reached its maximum age behind a sign-in proxy; connect again."
 
-// age closes a socket that is as old as it may be.
+// age closes a socket at its maximum age.
 func (s *Socket) age(now time.Time) {
 	if limit := s.hub.deps.Limits.Age; limit > 0 && now.Sub(s.born) >= limit {
 		s.close(codeShutdown, TooOld)
 	}
 }
 
-// Close refuses new sockets and closes those that are there with server_shutdown. It does not wait; see [Hub.Wait].
+// Close refuses new sockets and closes the open ones with server_shutdown. It does not wait; see [Hub.Wait].
 func (h *Hub) Close() {
 	h.mu.Lock()
 	already := h.closed
@@ -101,7 +103,7 @@ func (h *Hub) Close() {
 	h.each(func(s *Socket) { s.close(codeShutdown, "The gateway is stopping; connect again.") })
 }
 
-// Wait returns when every socket has gone after [Hub.Close], or when ctx ends.
+// Wait returns once all sockets have gone after [Hub.Close], or ctx ends.
 func (h *Hub) Wait(ctx context.Context) {
 	select {
 	case <-h.empty:
@@ -109,7 +111,7 @@ func (h *Hub) Wait(ctx context.Context) {
 	}
 }
 
-// Deliver passes a live batch to the sockets of its session. It does not block.
+// Deliver passes a live batch to the sockets and watches of its session. It does not block.
 func (h *Hub) Deliver(session, name string, b channel.Batch) {
 	lane := laneOf(name)
 	if lane == laneControl {
@@ -126,8 +128,8 @@ func (h *Hub) Deliver(session, name string, b channel.Batch) {
 	}
 }
 
-// Missed tells that live batches may have been missed: every channel is filled from stored frames. If the store
-// itself was lost, its numbers are void, and clients read their sessions anew.
+// Missed is called when live batches may have been missed: every channel is filled from stored frames. If the
+// stored frames were lost, clients must read their sessions again.
 func (h *Hub) Missed(storeLost bool) {
 	h.each(func(s *Socket) { s.missed(storeLost) })
 	h.mu.RLock()
@@ -139,7 +141,7 @@ func (h *Hub) Missed(storeLost bool) {
 	}
 }
 
-// Count returns how many sockets there are.
+// Count returns the number of sockets.
 func (h *Hub) Count() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -158,7 +160,8 @@ func (h *Hub) each(f func(*Socket)) {
 	}
 }
 
-// add makes s reachable for live batches. The lists of sockets are replaced and never changed.
+// add registers s for live batches. It replaces the session's list, because Deliver reads the list without the
+// lock.
 func (h *Hub) add(s *Socket) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,7 +169,7 @@ func (h *Hub) add(s *Socket) error {
 	case h.closed:
 		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
 	case h.count >= h.deps.Limits.Sockets:
-		return fault.New(fault.Unavailable, "The gateway has as many sockets as it may; close one or try again later.").
+		return fault.New(fault.Unavailable, "The gateway is at its limit of open sockets; close one or try again later.").
 			With("subsystem", "gateway")
 	}
 	h.bySession[s.session] = append(slices.Clone(h.bySession[s.session]), s)

@@ -10,11 +10,11 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// pauses are between tries to hold a session again.
+// pauses has the pauses between attempts to attach again.
 var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 
-// keep waits for the end of the hold. A hold that was lost, or that its holder gave up because it stops, is taken
-// again, at the session's holder at that time; the client does not notice.
+// keep waits for the end of the hold. If the hold was lost, or the holder is stopping, it attaches again at the
+// session's new holder; the client does not notice.
 func (s *Socket) keep(hold channel.Hold) {
 	for {
 		ended, err := hold.Wait(s.probe)
@@ -32,7 +32,7 @@ func (s *Socket) keep(hold channel.Hold) {
 	}
 }
 
-// known maps a holder's codes to the codes of a closing frame.
+// known maps a holder's code to the code of a closing frame.
 func known(code string) string {
 	if code == codeEnded || code == codeReplaced {
 		return code
@@ -40,7 +40,7 @@ func known(code string) string {
 	return codeShutdown
 }
 
-// again holds the session again. It closes the socket and returns nil if that cannot be done within the grace.
+// again attaches to the session with retries. If that fails for the grace, it closes the socket and returns nil.
 func (s *Socket) again() channel.Hold {
 	end := time.Now().Add(s.hub.deps.Limits.Grace)
 	for range pauses.Each(s.ctx) {
@@ -66,7 +66,7 @@ func (s *Socket) again() channel.Hold {
 	return nil
 }
 
-// tryAgain tries to hold the session once. The hold lives as long as the socket; waiting for it does not.
+// tryAgain attempts to attach once. The timeout bounds the attempt; the hold lasts as long as the socket.
 func (s *Socket) tryAgain() (channel.Hold, error) {
 	s.mu.Lock()
 	for lane := laneControl + 1; lane < lanes; lane++ {

@@ -2,7 +2,7 @@ package socket
 
 import "testing"
 
-// Each channel has a bound: output and control have their own, and every other one that of events.
+// output and control have their own limits, and every other channel has the limit of events.
 func TestLaneBounds(t *testing.T) {
 	t.Parallel()
 	l := Limits{Output: 1, Events: 2, Control: 3}

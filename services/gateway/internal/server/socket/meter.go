@@ -9,13 +9,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// metered is a response writer. Its connection, once taken over, is read no faster than a limit.
+// metered is a response writer whose hijacked connection has a maximum read rate.
 type metered struct {
 	http.ResponseWriter
 	limit *rate.Limiter
 }
 
-// Metered returns w with a connection that is read no faster than the limits say.
+// Metered returns w with a maximum read rate for its hijacked connection.
 func Metered(w http.ResponseWriter, l Limits) http.ResponseWriter {
 	return metered{w, limiter(l.Bytes, l.ByteBurst)}
 }
@@ -29,13 +29,13 @@ func (m metered) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return meteredConn{conn, m.limit}, rw, nil
 }
 
-// meteredConn is a connection that is read no faster than a limit.
+// meteredConn is a connection with a maximum read rate.
 type meteredConn struct {
 	net.Conn
 	limit *rate.Limiter
 }
 
-// Read implements io.Reader. It returns late if the client is ahead of its rate.
+// Read implements io.Reader. It delays its return if the client is ahead of the rate.
 func (c meteredConn) Read(p []byte) (int, error) {
 	if c.limit.Limit() == rate.Inf {
 		return c.Conn.Read(p)
@@ -47,7 +47,7 @@ func (c meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends the direction to the client, as a TCP connection does.
+// CloseWrite ends the direction to the client, like that of net.TCPConn.
 func (c meteredConn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Bytes of a client beyond the burst are read at the rate, whole and in their order, so that the rest waits on its
-// side.
+// A client's bytes beyond the burst are read at the rate, completely and in order.
 func TestClientBytesAreReadAtTheirRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,16 +19,16 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// read takes the client's frames until it leaves, is silent for too long, or breaks the protocol. While the socket
-// closes it reads on, and forgets, until the connection ends: unread frames of a client must not make the close a
-// reset.
+// read handles the client's frames until the client leaves, is silent for too long, or breaks the protocol. While
+// the socket closes, it reads and drops frames until the connection ends, because closing a connection with unread
+// data sends a reset.
 func (s *Socket) read() {
 	defer close(s.left)
 	s.touch()
 	s.conn.SetPongHandler(func(string) error { s.spend(); return nil })
 	s.conn.SetPingHandler(func(data string) error {
 		if s.spend() {
-			// Whether the answer gets through is write's to find out.
+			// a failed write also ends the socket's write goroutine, which reports it
 			_ = s.conn.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(pongWait))
 		}
 		return nil
@@ -61,11 +61,11 @@ func (s *Socket) read() {
 	}
 }
 
-// closingPace is the time between two frames of a client that sends on while its socket closes.
+// closingPace is the pause between two reads from a client that still sends while its socket closes.
 const closingPace = 10 * time.Millisecond
 
-// spend counts a frame of the client and reports whether it is to be handled. A client that sends too many is let go;
-// while the socket closes it is read from slowly, so that its frames wait on its own side.
+// spend counts a client's frame and reports whether the frame is handled. It closes the socket of a client that
+// sends too many frames. While the socket closes it sleeps, so that further frames wait on the client's side.
 func (s *Socket) spend() bool {
 	if !s.touch() {
 		time.Sleep(closingPace)
@@ -79,12 +79,12 @@ func (s *Socket) spend() bool {
 	return false
 }
 
-// pongWait is how long the answer to a ping waits for a frame that is being written.
+// pongWait is the time that the answer to a ping waits for a frame that is being written.
 const pongWait = time.Second
 
 var errTooLarge = errors.New("frame too large")
 
-// next reads one frame, of which it keeps no more than the limit.
+// next reads one frame. It fails with errTooLarge, without reading further, if the frame exceeds the limit.
 func (s *Socket) next() (kind int, data []byte, err error) {
 	kind, r, err := s.conn.NextReader()
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Socket) next() (kind int, data []byte, err error) {
 	return kind, data, err
 }
 
-// touch notes that the client is there. It reports whether the client's frames still count.
+// touch restarts the idle timeout. It reports whether the client's frames are still handled.
 func (s *Socket) touch() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,8 @@ func (s *Socket) touch() bool {
 	return true
 }
 
-// probe finds out at once whether the client is still there, because another socket wants its session: a client
-// that does not answer soon is let go as one that was silent.
+// probe pings the client at once and shortens the idle timeout to the probe timeout, because another socket asks
+// for the session.
 func (s *Socket) probe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *Socket) leave() {
 	s.signal()
 }
 
-// handle obeys a frame of the client. It fails if the frame is a breach of the protocol. The relay of live batches
-// waits for mu, so work that takes as long as the client likes is done without it.
+// handle executes a client's frame. It fails if the frame breaks the protocol. It parses the frame before it locks
+// mu, because live batches wait for mu.
 func (s *Socket) handle(data []byte) error {
 	f, err := parse(data)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Socket) handle(data []byte) error {
 	return nil
 }
 
-// request is a frame of the client with the payload of its kind.
+// request is a parsed frame of the client.
 type request struct {
 	kind     string
 	hello    apiv1.Hello
@@ -170,7 +170,7 @@ type request struct {
 	resize   apiv1.PtyResize
 }
 
-// parse reads a frame. It fails if the frame is a breach of the protocol in every phase.
+// parse parses a frame. It fails if the frame breaks the protocol in any phase.
 func parse(data []byte) (*request, error) {
 	var f apiv1.ClientFrame
 	if err := wirejson.Unmarshal(data, &f); err != nil {
@@ -198,12 +198,12 @@ func parse(data []byte) (*request, error) {
 	return r, nil
 }
 
-// maxShown is how much of a client's text a sentence repeats, in bytes.
+// maxShown is the maximum length in bytes of a client's text that an error repeats.
 const maxShown = 64
 
 func shown(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxShown), "") }
 
-// payload reads a frame's payload into m; a frame without one has an empty one.
+// payload parses a frame's payload into m. A missing payload is empty.
 func payload(f *apiv1.ClientFrame, m proto.Message) error {
 	if f.GetPayload() == nil {
 		return nil
@@ -215,7 +215,8 @@ func payload(f *apiv1.ClientFrame, m proto.Message) error {
 	return wirejson.Unmarshal(data, m)
 }
 
-// hello greets the client and takes up the channels it has seen a part of. mu is held.
+// hello answers the client's hello with welcome and resumes the channels of which the client has seen frames. mu is
+// held.
 func (s *Socket) hello(resume map[string]int64) {
 	s.phase = open
 	welcome := &apiv1.Welcome{SessionId: s.session, ServerSeq: make(map[string]int64, lanes)}
@@ -236,8 +237,8 @@ func (s *Socket) hello(resume map[string]int64) {
 	}
 }
 
-// choose applies session to each lane of some channels and terminal to the names of terminals, until the client is
-// found not to read the answers. mu is held.
+// choose calls session once for each named channel of the session and terminal for each named terminal. It stops if
+// the socket closes meanwhile. mu is held.
 func (s *Socket) choose(c *apiv1.Channels, session func(lane int), terminal func(name string, c *apiv1.Channels)) {
 	var done [lanes]bool
 	for _, name := range c.GetChannels() {
@@ -256,7 +257,8 @@ func (s *Socket) choose(c *apiv1.Channels, session func(lane int), terminal func
 	}
 }
 
-// refuse answers what cannot be done with a channel; of a terminal it says whether it is still subscribed. mu is held.
+// refuse sends the error of a subscription or of input. For a terminal it also says whether the terminal is still
+// subscribed. mu is held.
 func (s *Socket) refuse(name string, err error) {
 	refusal := fault.From(err).With("channel", shown(name))
 	if isTerminal(name) {
@@ -292,7 +294,7 @@ func (s *Socket) unsubscribe(lane int) {
 	wake(s.lanes[lane].room)
 }
 
-// warn sends the operator's warnings, once, when the client takes events for the first time. mu is held.
+// warn sends the daemon's warnings when the client subscribes to events for the first time. mu is held.
 func (s *Socket) warn(lane int) {
 	if lane != laneEvents || s.warned {
 		return

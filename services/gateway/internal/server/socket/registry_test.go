@@ -27,7 +27,7 @@ func (l lasting) Wait(func()) (channel.Ended, error) {
 	return channel.Ended{}, l.ctx.Err()
 }
 
-// relay is a hub with a server of its own; a request's path is its session.
+// relay is a hub with an HTTP server. A request's path is its session.
 type relay struct {
 	t   *testing.T
 	hub *socket.Hub
@@ -61,7 +61,7 @@ func newRelay(t *testing.T, hold func(context.Context) channel.Hold) *relay {
 	return &relay{t, hub, "ws" + strings.TrimPrefix(server.URL, "http") + "/"}
 }
 
-// subscriber opens a socket at a session that is subscribed to output once it is returned.
+// subscriber returns a socket at a session that is subscribed to output.
 func (r *relay) subscriber(session string) *websocket.Conn {
 	r.t.Helper()
 	conn, resp, err := (&websocket.Dialer{Subprotocols: []string{socket.Protocol}}).Dial(r.url+session, nil)
@@ -103,7 +103,7 @@ func (r *relay) read(conn *websocket.Conn) (f frame) {
 	return f
 }
 
-// publish passes frame n of a session to its subscribers.
+// publish delivers frame n of a session.
 func (r *relay) publish(session string, n int64) {
 	r.hub.Deliver(session, "output", channel.Batch{
 		First: n, Count: 1, Epoch: 1, Data: fmt.Appendf(nil, `{"type":"message.delta","session":%q,"seq":%d}`, session, n),
@@ -121,8 +121,8 @@ func (r *relay) came(want int) {
 	}
 }
 
-// Every socket of a session gets each frame of it and no frame of another's; sockets are in the registry from their
-// upgrade until they have gone, in any way, and then no trace of them is left (H-STREAM-RELAY-02).
+// Every socket of a session gets each frame of that session and no frame of another. A socket is in the registry
+// from its upgrade until its client has left, in any way (H-STREAM-RELAY-02).
 func TestTheRegistryFillsAndDrains(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t, func(ctx context.Context) channel.Hold { return lasting{ctx} })
@@ -149,7 +149,7 @@ func TestTheRegistryFillsAndDrains(t *testing.T) {
 		}
 	}
 	relayed(1)
-	// One of each session goes: every other with a goodbye, the rest without one.
+	// One socket of each session leaves: every second one with a close frame, the others without.
 	for i := range sessions {
 		session := fmt.Sprintf("s%d", i)
 		gone := conns[session][0]
@@ -167,5 +167,5 @@ func TestTheRegistryFillsAndDrains(t *testing.T) {
 		list[0].NetConn().Close()
 	}
 	r.came(0)
-	r.publish("s0", 3) // without a subscriber
+	r.publish("s0", 3) // has no subscriber
 }

@@ -12,7 +12,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// A replay gets its burst at once and the rest at its rate, both channels together; live frames are not delayed by it.
+// A replay gets its burst at once and the rest at the rate, for both channels together. Live frames are not delayed
+// by it.
 func TestReplayIsPaced(t *testing.T) {
 	t.Parallel()
 	const size, batches = 1000, 40
@@ -65,7 +66,7 @@ func TestReplayIsPaced(t *testing.T) {
 	}
 }
 
-// The pace of a replay does not hold back a socket that ends.
+// A replay that waits for its rate ends with its socket.
 func TestPacedReplayEndsWithItsSocket(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

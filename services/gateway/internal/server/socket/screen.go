@@ -16,18 +16,18 @@ import (
 	"kaged.dev/services/gateway/internal/core/terminal"
 )
 
-// screen is a terminal that a socket shows. It has two goroutines while it is shown: one passes output to the client,
-// one input to the process.
+// screen is a terminal that a socket shows. It has two goroutines: one sends output to the client, one sends input
+// to the process.
 type screen struct {
-	name    string // the channel
+	name    string // the name of the channel
 	process string
-	address string // of its frames, empty for plain ones
+	address string // the address in its frames; empty for plain frames
 	lane    int
-	from    int64 // the first byte to show
+	from    int64 // the offset of the first byte to show
 	ctx     context.Context
 	cancel  context.CancelFunc
-	room    chan struct{} // something of the lane was sent or dropped
-	pending chan struct{} // there is input
+	room    chan struct{} // receives a value when a frame of the lane was sent or dropped
+	pending chan struct{} // receives a value when input is queued
 
 	// Guarded by the socket's mu.
 	input []keys
@@ -35,13 +35,13 @@ type screen struct {
 	seq   int64 // of the last event
 }
 
-// keys are input of a client, or a size where cols is set.
+// keys are a client's input, or a new size if cols is set.
 type keys struct {
 	data       []byte
 	cols, rows uint32
 }
 
-// isTerminal reports whether a channel is a terminal's.
+// isTerminal reports whether a channel belongs to a terminal.
 func isTerminal(name string) bool { return strings.HasPrefix(name, terminal.Prefix) }
 
 // show subscribes to a terminal. mu is held.
@@ -50,7 +50,7 @@ func (s *Socket) show(name string, c *apiv1.Channels) {
 	free, plain := -1, false
 	for i, other := range s.screens {
 		switch {
-		case other == nil && s.queue.Waiting(lanes+i) > 0: // of the terminal before
+		case other == nil && s.queue.Waiting(lanes+i) > 0: // frames of the previous terminal are still queued
 		case other == nil:
 			free = i
 		case other.name == name:
@@ -71,7 +71,7 @@ func (s *Socket) show(name string, c *apiv1.Channels) {
 		return
 	case free < 0 && len(s.screens) >= limit:
 		s.refuse(name, fault.New(fault.RateLimited,
-			"This socket shows %d terminals, as many as it may; unsubscribe from one.", limit))
+			"This socket shows %d terminals, its maximum; unsubscribe from one.", limit))
 		return
 	case free < 0:
 		free = len(s.screens)
@@ -98,7 +98,7 @@ func (s *Socket) hide(name string, _ *apiv1.Channels) {
 	}
 }
 
-// drop takes a terminal from the socket. mu is held.
+// drop removes a terminal from the socket. mu is held.
 func (s *Socket) drop(t *screen) {
 	t.cancel()
 	if s.screens[t.lane-lanes] == t {
@@ -106,7 +106,7 @@ func (s *Socket) drop(t *screen) {
 	}
 }
 
-// screen returns the terminal of a channel, nil if it is not shown. mu is held.
+// screen returns the terminal of a channel, or nil. mu is held.
 func (s *Socket) screen(name string) *screen {
 	for _, t := range s.screens {
 		if t != nil && t.name == name {
@@ -116,7 +116,7 @@ func (s *Socket) screen(name string) *screen {
 	return nil
 }
 
-// run shows a terminal until its process ends or the client leaves.
+// run shows a terminal until its process ends or the client unsubscribes or leaves.
 func (s *Socket) run(t *screen) {
 	defer func() {
 		s.mu.Lock()
@@ -138,7 +138,7 @@ func (s *Socket) run(t *screen) {
 	<-typed
 }
 
-// fail tells the client that input of a terminal was not passed on, while it is shown.
+// fail reports to the client that input was not sent to the process.
 func (s *Socket) fail(t *screen, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Socket) fail(t *screen, err error) {
 	}
 }
 
-// lose ends a terminal that cannot be shown.
+// lose ends the subscription to a terminal with an error.
 func (s *Socket) lose(t *screen, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Socket) lose(t *screen, err error) {
 	}
 }
 
-// follow passes output on. While the supervisor is away it is asked again, for the grace.
+// follow sends output to the client. While the supervisor is unavailable it retries for the grace.
 func (s *Socket) follow(t *screen, port terminal.Port) {
 	v := &view{socket: s, screen: t, next: t.from}
 	var lost time.Time
@@ -171,7 +171,7 @@ func (s *Socket) follow(t *screen, port terminal.Port) {
 			_ = v.ended(ended)
 			return
 		case errors.Is(err, fault.ProcessNotFound) && v.begun:
-			// A supervisor that was restarted has ended the process and knows nothing of it.
+			// A restarted supervisor has killed the process and no longer knows it.
 			_ = v.ended(terminal.Ended{Reason: "lost", Offset: v.next})
 			return
 		case !errors.Is(err, fault.Unavailable):
@@ -187,14 +187,14 @@ func (s *Socket) follow(t *screen, port terminal.Port) {
 	}
 }
 
-// view is where a client stands in a terminal's output.
+// view is a client's position in the output of a terminal.
 type view struct {
 	socket   *Socket
 	screen   *screen
 	begun    bool
 	terminal bool
-	next     int64 // the number of the next byte
-	replay   int64 // bytes before it were written before the subscription
+	next     int64 // the offset of the next byte
+	replay   int64 // bytes before this offset were written before the subscription
 }
 
 func (v *view) attached(p terminal.Process) error {
@@ -205,7 +205,7 @@ func (v *view) attached(p terminal.Process) error {
 	return v.position(min(max(v.next, p.Start), p.End))
 }
 
-// position tells the number of the next byte.
+// position tells the client the offset of the next byte.
 func (v *view) position(at int64) error {
 	missing := max(0, at-v.next)
 	v.next = at
@@ -244,7 +244,7 @@ func (v *view) event(last bool, kind string, payload proto.Message) error {
 	return v.send(terminal.Event(v.screen.address, event), last)
 }
 
-// send queues a frame as soon as the client has read enough of the ones before. The last one ends the subscription.
+// send queues a frame once the lane has room for it. The last frame ends the subscription.
 func (v *view) send(frame []byte, last bool) error {
 	s, t := v.socket, v.screen
 	if !s.awaitRoom(t.ctx, t.lane, len(frame)) {
@@ -262,7 +262,7 @@ func (v *view) send(frame []byte, last bool) error {
 	return nil
 }
 
-// typed takes a binary frame of the client, which is input of a terminal.
+// typed handles a client's binary frame, which is input of a terminal.
 func (s *Socket) typed(data []byte) error {
 	process, input, err := terminal.Input(data)
 	if err != nil {
@@ -292,7 +292,8 @@ func (s *Socket) typed(data []byte) error {
 	return nil
 }
 
-// addressed returns the terminal that input is for; the plain one for an empty id. mu is held.
+// addressed returns the terminal that a client's frame addresses. An empty id addresses the plain terminal. mu is
+// held.
 func (s *Socket) addressed(process string) *screen {
 	for _, t := range s.screens {
 		if t != nil && t.address == process {
@@ -302,10 +303,10 @@ func (s *Socket) addressed(process string) *screen {
 	return nil
 }
 
-// maxSide is the most columns or rows of a terminal.
+// maxSide is the maximum number of columns or rows of a terminal.
 const maxSide = 10000
 
-// resize takes the size of a terminal. mu is held.
+// resize queues a new size of a terminal. mu is held.
 func (s *Socket) resize(r *apiv1.PtyResize) {
 	process := r.GetProcessId()
 	if process == "" {
@@ -324,7 +325,7 @@ func (s *Socket) resize(r *apiv1.PtyResize) {
 	}
 }
 
-// push appends input; input of the same kind becomes one. mu is held.
+// push queues input or a size. Adjacent input is joined, and a new size replaces a queued one. mu is held.
 func (t *screen) push(k keys) {
 	t.bytes += len(k.data)
 	last := len(t.input) - 1
@@ -339,7 +340,7 @@ func (t *screen) push(k keys) {
 	wake(t.pending)
 }
 
-// nextKeys returns the first of what waits, at most as much as one record holds.
+// nextKeys removes the first queued input or size. It returns at most MaxKeys bytes.
 func (s *Socket) nextKeys(t *screen) (k keys, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,10 +358,10 @@ func (s *Socket) nextKeys(t *screen) (k keys, ok bool) {
 	return k, true
 }
 
-// lastRecord is how long the last record of a terminal may take.
+// lastRecord is the timeout of the last audit record of a terminal.
 const lastRecord = 5 * time.Second
 
-// typing passes input on until the terminal is not shown any more, and has it recorded.
+// typing sends queued input to the process and records it, until the terminal is no longer shown.
 func (s *Socket) typing(t *screen, port terminal.Port) {
 	typist := terminal.NewTypist(port)
 	defer func() {
@@ -396,10 +397,10 @@ func (s *Socket) pass(t *screen, port terminal.Port, typist *terminal.Typist, k 
 	return typist.Type(t.ctx, k.data)
 }
 
-// flush records what was typed. What cannot be recorded now is recorded with what comes next.
+// flush records unrecorded input. On failure the input stays unrecorded and is recorded together with later input.
 func (s *Socket) flush(ctx context.Context, t *screen, typist *terminal.Typist) {
 	if err := typist.Flush(ctx); err != nil {
-		s.hub.deps.Log.Warn("input of a terminal was not recorded", "session_id", s.session, "process_id", t.process,
+		s.hub.deps.Log.Warn("terminal input was not recorded", "session_id", s.session, "process_id", t.process,
 			"request_id", s.caller.RequestID, "error", err)
 	}
 }

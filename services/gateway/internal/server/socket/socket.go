@@ -19,7 +19,8 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// The lanes of a socket's queue: control, and one for each channel of a session.
+// The lanes of a socket's queue: control, and one for each channel of a session. Lanes from lanes on belong to
+// terminals.
 const (
 	laneControl = 0
 	laneOutput  = 1 + int(frametype.Output)
@@ -27,7 +28,7 @@ const (
 	lanes       = 1 + int(frametype.Channels)
 )
 
-// names are the names of the lanes' channels.
+// names has the channel name of each lane.
 var names = func() (names [lanes]string) {
 	names[laneControl] = "control"
 	for c := range frametype.Channels {
@@ -36,7 +37,7 @@ var names = func() (names [lanes]string) {
 	return names
 }()
 
-// laneOf returns the lane of a session's channel, laneControl for other names.
+// laneOf returns the lane of a session's channel, and laneControl for other names.
 func laneOf(name string) int {
 	if c, ok := frametype.ParseChannel(name); ok {
 		return 1 + int(c)
@@ -47,7 +48,7 @@ func laneOf(name string) int {
 func (l Limits) lane(lane int) int {
 	switch {
 	case lane == laneControl:
-		return l.Control // of answers, to a client that asks and does not read
+		return l.Control // bounds answers to a client that sends and does not read
 	case lane == laneOutput:
 		return l.Output
 	case lane >= lanes:
@@ -59,48 +60,48 @@ func (l Limits) lane(lane int) int {
 type phase int
 
 const (
-	greeting phase = iota // hello has not come
+	greeting phase = iota // waiting for hello
 	open                  // frames go both ways
-	closing               // the closing frame waits or is written; no other frame is taken
+	closing               // the closing frame is queued or being written; no other frame is handled
 	gone                  // the client has left
 )
 
-// Socket is one client at a session. It is made by [Hub.Upgrade] and ends by itself.
+// Socket is one client of a session. [Hub.Upgrade] creates it; it removes itself from the hub when it ends.
 type Socket struct {
 	hub     *Hub
 	session string
 	caller  ident.Caller
-	window  bool            // it shows terminals only, and does not hold the session
-	ctx     context.Context // carries the caller; its end gives the session back
+	window  bool            // shows terminals only and does not hold the session
+	ctx     context.Context // carries the caller; its end releases the session
 	cancel  context.CancelFunc
-	conn    *websocket.Conn // set by start; reading belongs to read, writing to write
-	frames  *rate.Limiter   // of the client's frames
-	replay  *rate.Limiter   // of stored bytes that the client is sent
-	wake    chan struct{}   // write has work
+	conn    *websocket.Conn // set by start; only read reads from it; only write writes to it, but for pongs
+	frames  *rate.Limiter   // limits the client's frames
+	replay  *rate.Limiter   // limits stored bytes
+	wake    chan struct{}   // receives a value when write has work
 	left    chan struct{}   // closed when read has returned
 	born    time.Time
 	forget  func()       // ends the watch of the caller's sign-in; set before the upgrade
-	workers atomic.Int32 // goroutines at work; the last one takes the socket out of the hub
+	workers atomic.Int32 // number of goroutines; the last one removes the socket from the hub
 
 	mu      sync.Mutex // guards the fields below
 	phase   phase
-	force   *time.Timer // ends the connection of a client that does not take the closing frame
-	seq     int64       // of the last control frame
+	force   *time.Timer // closes the connection if the client does not take the closing frame
+	seq     int64       // number of the last control frame
 	pinging bool        // a ping is due
 	warned  bool        // the warnings were sent
 	lanes   [lanes]lane
 	queue   channel.Queue
-	screens []*screen      // of terminals, by their lane from lanes on; nil is free
-	shown   bool           // a terminal was subscribed to
-	final   *apiv1.Closing // the closing frame, from phase closing on
+	screens []*screen      // by lane - lanes; a nil entry is free
+	shown   bool           // a terminal was subscribed to at least once
+	final   *apiv1.Closing // the closing frame; set from phase closing on
 }
 
-// lane is where the client stands in a channel; the one of control is not used.
+// lane is the client's position in a channel. The lane of control is unused.
 type lane struct {
 	splice  channel.Splice
 	begin   bool          // hello asked for the channel from its first frame
-	filling bool          // fill runs
-	room    chan struct{} // a frame of the lane was sent or dropped; for fill
+	filling bool          // fill is running
+	room    chan struct{} // receives a value for fill when a frame of the lane was sent or dropped
 }
 
 func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
@@ -114,7 +115,7 @@ func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
 	return s
 }
 
-// limiter returns a limiter of so many each second; 0 is no limit.
+// limiter returns a limiter of a rate per second, 0 for no limit.
 func limiter(each, burst int) *rate.Limiter {
 	if each == 0 {
 		return rate.NewLimiter(rate.Inf, burst)
@@ -122,7 +123,7 @@ func limiter(each, burst int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(each), burst)
 }
 
-// start begins the socket's work on a connection that is upgraded.
+// start starts the goroutines of a socket on an upgraded connection.
 func (s *Socket) start(conn *websocket.Conn, hold channel.Hold) {
 	s.mu.Lock()
 	s.conn = conn
@@ -140,8 +141,8 @@ func (s *Socket) start(conn *websocket.Conn, hold channel.Hold) {
 	})
 }
 
-// worker runs f, which was counted among the workers. The last to end closes up: by then the phase stops new
-// workers.
+// worker runs f. The caller has counted it in workers. The last worker removes the socket from the hub; at that
+// time the phase allows no new workers.
 func (s *Socket) worker(f func()) {
 	s.guard(f)
 	if s.workers.Add(-1) > 0 {
@@ -155,20 +156,20 @@ func (s *Socket) worker(f func()) {
 	s.hub.remove(s)
 }
 
-// guard runs f. A panic ends this socket and not the process, which has others.
+// guard runs f. A panic closes this socket and not the process.
 func (s *Socket) guard(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.hub.deps.Log.Error("a socket panicked", "session_id", s.session, "request_id", s.caller.RequestID, "panic", p,
 				"stack", string(debug.Stack()))
-			_ = s.conn.Close() // read sees it, and ends the others
+			_ = s.conn.Close() // read fails, and ends the other goroutines
 			s.cancel()
 		}
 	}()
 	f()
 }
 
-// live takes a batch as it was published.
+// live handles a live batch.
 func (s *Socket) live(lane int, b channel.Batch) {
 	if s.window {
 		return
@@ -179,7 +180,7 @@ func (s *Socket) live(lane int, b channel.Batch) {
 	s.obey(lane, out, verdict)
 }
 
-// missed tells that live batches may have been missed.
+// missed is called when live batches may have been missed.
 func (s *Socket) missed(storeLost bool) {
 	if s.window {
 		return
@@ -195,7 +196,7 @@ func (s *Socket) missed(storeLost bool) {
 	}
 }
 
-// published takes the holder's numbers of the channels.
+// published passes the holder's channel numbers to the splices.
 func (s *Socket) published(hold channel.Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,11 +224,11 @@ func (s *Socket) obey(lane int, b channel.Batch, verdict channel.Verdict) {
 		s.workers.Add(1)
 		go s.worker(func() { s.fill(lane) })
 	case channel.Lost:
-		s.closeLocked(codeResumeFailed, "The frames since then are not kept any more; read the session again.")
+		s.closeLocked(codeResumeFailed, "The next frames have expired; read the session again.")
 	}
 }
 
-// push queues frames for the client, and closes the socket if more would wait than may. mu is held.
+// push queues frames for the client. If the lane is full, it closes the socket. mu is held.
 func (s *Socket) push(lane int, data []byte) {
 	if !s.queue.Push(lane, data, s.hub.deps.Limits.lane(lane)) {
 		s.closeLocked(codeBackpressure, "The client reads the "+names[lane]+" channel too slowly; connect again and resume.")
@@ -268,7 +269,7 @@ func (s *Socket) ping() {
 	}
 }
 
-// toError returns err as control error carries it.
+// toError returns err as the payload of a control frame of type error.
 func toError(err error) proto.Message {
 	p := fault.From(err).Proto()
 	p.HttpStatus = 0

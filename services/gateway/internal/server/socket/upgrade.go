@@ -16,20 +16,21 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// Protocol is the subprotocol of a session's socket.
+// Protocol is the WebSocket subprotocol of all sockets.
 const Protocol = "kaged.v1"
 
-// challengeBytes is the length of a Sec-WebSocket-Key.
+// challengeBytes is the length of a decoded Sec-WebSocket-Key.
 const challengeBytes = 16
 
-// The origin is checked before a request gets here, and a refusal is answered after the upgrader has returned.
+// The server's layers have checked the origin already. The caller of the upgrader answers its refusals.
 func allowed(*http.Request) bool                                { return true }
 func unanswered(http.ResponseWriter, *http.Request, int, error) {}
 
-// Upgrade makes a socket of a request with a caller that may use the session. The session is held first, so that
-// every refusal is an HTTP answer. It fails with bad_request for a request that is no handshake of [Protocol],
-// validation_failed for a takeover that is neither 0 nor 1, with the error of holding the session, and with
-// unavailable; then the answer is unwritten. signedOut calls end when the caller is signed out: the socket closes.
+// Upgrade upgrades a request to a socket, for a caller that may use the session. The session is held first, so that
+// each refusal is an HTTP answer. It fails with bad_request for a request that is not a handshake of [Protocol],
+// with validation_failed if takeover or terminals is neither 0 nor 1, with the error of holding the session, and
+// with unavailable; then nothing is written. signedOut registers end, to be called when the caller is signed out;
+// end closes the socket.
 func (h *Hub) Upgrade(
 	w http.ResponseWriter, r *http.Request, session string, signedOut func(end func()) (stop func()),
 ) error {
@@ -74,8 +75,8 @@ func (h *Hub) Upgrade(
 	return nil
 }
 
-// CheckHandshake makes sure that the upgrade will work before the session is held: a handshake that fails must not end
-// another socket.
+// CheckHandshake fails with bad_request if the upgrade would fail. It runs before the session is held, so that a
+// bad handshake does not end another socket by takeover.
 func CheckHandshake(w http.ResponseWriter, r *http.Request) error {
 	if !websocket.IsWebSocketUpgrade(r) {
 		return handshake("This is a socket; send an upgrade to WebSocket.")
@@ -119,8 +120,8 @@ func hasToken(r *http.Request, name, token string) bool {
 	return false
 }
 
-// attachWithin holds the session for as long as the socket lives, if that works before the request or the limit ends.
-// For a socket of terminals it makes sure that there is the session.
+// attachWithin holds the session for as long as the socket lives. It fails if the request or the attach timeout
+// ends first. For a socket of terminals it only checks that the session exists.
 func (s *Socket) attachWithin(request context.Context, takeover bool) (channel.Hold, error) {
 	waiting, cancel := context.WithTimeout(request, s.hub.deps.Limits.Attach)
 	defer cancel()

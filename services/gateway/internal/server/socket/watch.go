@@ -7,24 +7,25 @@ import (
 	"kaged.dev/services/gateway/internal/core/channel"
 )
 
-// watchedBytes bounds the batches that wait for a reader of a watch. Beyond it they are dropped, and the reader reads
-// them from the store.
+// watchedBytes bounds the batches that wait for the reader of a watch. Beyond it they are dropped, and the reader
+// reads them from the store.
 const watchedBytes = 256 << 10
 
-// Watch gathers the live batches of a session for a reader without a hold. It is safe for concurrent use.
+// Watch collects the live batches of a session for a reader that does not hold the session. It is safe for
+// concurrent use.
 type Watch struct {
 	hub     *Hub
 	session string
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // capacity 1
 
 	mu     sync.Mutex // guards the fields below
 	queued map[string][]channel.Batch
 	bytes  int
-	// missed says that batches may be missing among the queued ones, lost that the store itself was lost.
+	// missed is true if batches may be missing in queued, lost if the stored frames were lost.
 	missed, lost bool
 }
 
-// Watch begins a watch of a session.
+// Watch starts a watch of a session.
 func (h *Hub) Watch(session string) *Watch {
 	w := &Watch{hub: h, session: session, wake: make(chan struct{}, 1), queued: map[string][]channel.Batch{}}
 	h.mu.Lock()
@@ -33,11 +34,11 @@ func (h *Hub) Watch(session string) *Watch {
 	return w
 }
 
-// Published receives when there is something to take.
+// Published returns a channel that receives a value when Take has something to return.
 func (w *Watch) Published() <-chan struct{} { return w.wake }
 
-// Take returns the batches of each channel since the last call, in order. missed reports that batches may be missing
-// among them or before them, lost that the stored frames are void.
+// Take returns the batches since the last call by channel, in order. missed is true if batches may be missing among
+// or before them. lost is true if the stored frames were lost.
 func (w *Watch) Take() (batches map[string][]channel.Batch, missed, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +68,7 @@ func (w *Watch) deliver(name string, b channel.Batch) {
 	wake(w.wake)
 }
 
-// miss tells that batches may have been missed.
+// miss is called when live batches may have been missed.
 func (w *Watch) miss(storeLost bool) {
 	w.mu.Lock()
 	w.missed, w.lost = true, w.lost || storeLost

@@ -24,7 +24,7 @@ const (
 	codeSignedOut    = "signed_out"
 )
 
-// status is the WebSocket close code of a closing code.
+// status returns the WebSocket close code for the code of a closing frame.
 func status(code string) int {
 	switch code {
 	case codeShutdown:
@@ -35,15 +35,15 @@ func status(code string) int {
 	return websocket.ClosePolicyViolation
 }
 
-// close lets the client know that the socket closes, and why. The first reason counts.
+// close starts closing the socket with a code and a reason. Only the first call counts.
 func (s *Socket) close(code, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closeLocked(code, reason)
 }
 
-// closeLocked is close with mu held. The session is given back at once: the client may come back before it has
-// taken note.
+// closeLocked is close with mu held. It releases the session at once, so that the client can reconnect before it
+// has read the closing frame.
 func (s *Socket) closeLocked(code, reason string) {
 	if s.phase >= closing {
 		return
@@ -62,8 +62,8 @@ func (s *Socket) closeLocked(code, reason string) {
 	}
 }
 
-// forceLater makes sure that a client that does not read does not keep the socket, and for little longer than
-// others do if the gateway stops. mu is held.
+// forceLater closes the connection after the closing timeout, so that a client that does not read cannot keep the
+// socket open. If the gateway stops, the time is shorter. mu is held.
 func (s *Socket) forceLater() {
 	conn, after := s.conn.NetConn(), s.hub.deps.Limits.Closing
 	if s.final.GetCode() == codeShutdown {
@@ -115,7 +115,7 @@ func (s *Socket) take() (item channel.Item, ping bool, state phase) {
 	return item, false, s.phase
 }
 
-// send writes an item's frames. A client that does not read for as long as it may be silent is gone.
+// send writes an item's frames. A client that does not read for the idle timeout counts as gone.
 func (s *Socket) send(item channel.Item) bool {
 	for data := item.Data; len(data) > 0; {
 		kind, frame, rest := websocket.BinaryMessage, data, []byte(nil)
@@ -136,11 +136,11 @@ func (s *Socket) send(item channel.Item) bool {
 	return true
 }
 
-// lingerFor bounds how long a client is read from that sends on after the close.
+// lingerFor is the maximum time of [Socket.linger].
 const lingerFor = time.Second
 
-// linger ends this direction only, until the client ends the other: closing a connection with unread data is a
-// reset, which takes the closing frame from a client that has not read it yet.
+// linger ends the direction to the client and waits until the client ends the other direction. Closing a connection
+// with unread data sends a reset, with which the client could lose the closing frame.
 func (s *Socket) linger() {
 	half, ok := s.conn.NetConn().(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil {
@@ -156,7 +156,8 @@ func (s *Socket) linger() {
 
 var newline = []byte{'\n'}
 
-// sayGoodbye sends the closing frame, leaves the client a while to close by itself, and closes.
+// sayGoodbye sends the closing frame, gives the client the flush window to close the connection, and sends the
+// close.
 func (s *Socket) sayGoodbye() {
 	s.mu.Lock()
 	final := s.final
@@ -175,7 +176,7 @@ func (s *Socket) sayGoodbye() {
 		if final.GetCode() != codeIdle {
 			return
 		}
-		// Reading has ended because the client was silent, not because it has left.
+		// read ended because the client was silent, not because the client has left
 		<-ended.C
 	case <-ended.C:
 	}

@@ -38,11 +38,11 @@ type client struct {
 	owner  string
 	conn   *websocket.Conn // set by start
 	frames *rate.Limiter   // of the client's frames
-	wake   chan struct{}   // has room for one
+	wake   chan struct{}   // capacity 1
 	left   chan struct{}   // closed when read has returned
 	born   time.Time
 	forget func()         // ends the watch of the caller's sign-in; set before the upgrade
-	ends   sync.WaitGroup // read and write
+	ends   sync.WaitGroup // of read and write
 
 	mu      sync.Mutex // guards the fields below
 	begun   bool       // the hello is queued
@@ -65,8 +65,8 @@ func newClient(h *Hub, owner string) *client {
 	}
 }
 
-// start begins the work on a connection that is upgraded: hello, the count as of now, and the frames since that
-// question.
+// start starts a client on an upgraded connection. It queues the hello, the count, and the frames that arrived
+// since the count was queried.
 func (c *client) start(conn *websocket.Conn, count Frame) {
 	c.mu.Lock()
 	c.conn, c.begun = conn, true
@@ -92,13 +92,13 @@ func (c *client) start(conn *websocket.Conn, count Frame) {
 	}()
 }
 
-// maxEarly is how many frames wait for the upgrade; of more the last says that some were missed.
+// maxEarly is the number of frames that may wait for the upgrade. If more arrive, system.missed replaces the last.
 const maxEarly = 1024
 
-// missed says that notices may have been lost.
+// missed tells the client that notices may have been lost.
 var missed = Frame{Type: "system.missed", Payload: json.RawMessage("{}")}
 
-// tell takes a frame for the client.
+// tell queues a frame, also before the upgrade.
 func (c *client) tell(f Frame) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *client) tell(f Frame) {
 	c.take(f)
 }
 
-// take queues a frame; an older count than the last is left out. mu is held.
+// take queues a frame, unless it is a count that is older than the last one. mu is held.
 func (c *client) take(f Frame) {
 	if f.Version != 0 {
 		if f.Version <= c.version {
@@ -132,7 +132,7 @@ func (c *client) push(channel, kind string, m proto.Message) {
 	}
 }
 
-// pushRaw queues a frame, and closes the socket if more would wait than may. mu is held.
+// pushRaw queues a frame. If the queue is full, it closes the socket. mu is held.
 func (c *client) pushRaw(channel, kind string, payload json.RawMessage) {
 	if c.closing != nil {
 		return
@@ -162,7 +162,7 @@ func (c *client) close(code, reason string) {
 	c.closeLocked(code, reason)
 }
 
-// closeLocked lets the client know that the socket closes. The first reason counts. mu is held.
+// closeLocked starts closing the socket with a code and a reason. Only the first call counts. mu is held.
 func (c *client) closeLocked(code, reason string) {
 	if c.closing == nil {
 		c.closing = &apiv1.Closing{Code: code, Reason: reason}
@@ -177,7 +177,7 @@ func (c *client) signal() {
 	}
 }
 
-// read takes the client's frames, of which there is only ping, until it leaves or is silent for too long.
+// read handles the client's frames until the client leaves or is silent for too long. A client may only send ping.
 func (c *client) read() {
 	limits := c.hub.deps.Limits
 	touch := func() { _ = c.conn.SetReadDeadline(time.Now().Add(limits.Idle)) }
@@ -223,11 +223,11 @@ func (c *client) read() {
 	}
 }
 
-// closingPace is the time between two frames of a client that sends too many.
+// closingPace is the pause between two reads from a client that sends too many frames.
 const closingPace = 10 * time.Millisecond
 
-// spend counts a frame of the client and reports whether it is to be handled. A client that sends too many is let go,
-// and read from slowly meanwhile.
+// spend counts a client's frame and reports whether the frame is handled. It closes the socket of a client that
+// sends too many frames and sleeps, so that further frames wait on the client's side.
 func (c *client) spend() bool {
 	if c.frames.Allow() {
 		return true
@@ -237,7 +237,7 @@ func (c *client) spend() bool {
 	return false
 }
 
-// write sends waiting frames, and pings, until the client has left or the closing frame is sent.
+// write sends waiting frames and pings until the client has left or the closing frame is sent.
 func (c *client) write() {
 	defer c.conn.Close()
 	limits := c.hub.deps.Limits
@@ -267,7 +267,7 @@ func (c *client) write() {
 	}
 }
 
-// next returns the frames that wait, and the closing once it is due.
+// next removes and returns the waiting frames. It also returns the closing frame, or nil.
 func (c *client) next() ([][]byte, *apiv1.Closing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,7 +276,7 @@ func (c *client) next() ([][]byte, *apiv1.Closing) {
 	return list, c.closing
 }
 
-// goodbye sends the closing frame, leaves the client a while to close by itself, and closes.
+// goodbye sends the closing frame and the close, and waits up to the flush window for the client to leave.
 func (c *client) goodbye(final *apiv1.Closing) {
 	limits := c.hub.deps.Limits
 	frame, err := wirejson.AppendFrame(nil, channelControl, c.seq[channelControl]+1, "closing", final)

@@ -1,10 +1,11 @@
-// Package systemsocket serves system sockets: GET /api/v1/socket, one channel system with the changes of an operator's
-// sessions, anywhere in kaged.
+// Package systemsocket serves system sockets: GET /api/v1/socket, with the channel system, which reports changes of
+// all the operator's sessions, projects, approvals and issues.
 //
-// Frames are numbered by the socket, from 1, and not kept: a client that comes back, or that is told system.missed,
-// fetches its view again. Every socket of an operator gets the same frames, at any gateway.
+// A socket numbers its frames from 1, and the frames are not stored: a client that reconnects, or receives
+// system.missed, reads its data again. Every socket of an operator gets the same frames, at any gateway.
 //
-// A socket has two goroutines, which end with it: one reads, one writes. [Hub.Run] waits for all.
+// A socket has three goroutines, which end with it: one reads, one writes, and one waits for both and removes the
+// socket from the hub. [Hub.Run] waits for all sockets.
 package systemsocket
 
 import (
@@ -24,28 +25,28 @@ import (
 	"kaged.dev/services/gateway/internal/server/socket"
 )
 
-// RunningCount is the type of frames with a count.
+// RunningCount is the frame type of a count of running sessions.
 const RunningCount = "sessions.running_count"
 
 // Frame is a notice for an operator.
 type Frame struct {
 	Type    string
 	Payload json.RawMessage
-	// Version orders frames with a count; it is 0 for others.
+	// Version orders the counts. It is 0 for other frames.
 	Version int64
 }
 
-// Deps are the collaborators of a [Hub].
+// Deps are the dependencies of a [Hub].
 type Deps struct {
 	Log *slog.Logger
-	// Version is kaged's.
+	// Version is the version of kaged.
 	Version string
-	// Ready fails while no notices come.
+	// Ready fails while notices cannot arrive.
 	Ready func() error
-	// Count returns the frame with the count of the caller in ctx.
+	// Count returns a frame with the number of running sessions of the caller in ctx.
 	Count func(ctx context.Context) (Frame, error)
-	// Limits are those of sessions' sockets: Sockets, Frame, Frames, FrameBurst, Bytes, ByteBurst, Events, Idle,
-	// Flush and Closing count.
+	// Limits are those of the sockets of sessions. The fields Sockets, Frame, Frames, FrameBurst, Bytes, ByteBurst,
+	// Events, Age, Idle, Flush, Closing and Grace apply.
 	Limits socket.Limits
 }
 
@@ -68,15 +69,15 @@ func New(deps Deps) *Hub {
 		upgrader: websocket.Upgrader{
 			ReadBufferSize: 1 << 10, WriteBufferSize: 4 << 10, WriteBufferPool: &sync.Pool{},
 			Subprotocols: []string{socket.Protocol},
-			CheckOrigin:  func(*http.Request) bool { return true }, // a layer before has
+			CheckOrigin:  func(*http.Request) bool { return true }, // the server's layers have checked the origin
 			Error:        func(http.ResponseWriter, *http.Request, int, error) {},
 		},
 	}
 }
 
-// Upgrade makes a socket of a request with a checked caller and CSRF token. It fails with bad_request for a
-// request that is no handshake, and with unavailable; then the answer is unwritten. signedOut calls end when the caller
-// is signed out: the socket closes.
+// Upgrade upgrades a request with a checked caller and CSRF token to a socket. It fails with bad_request for a
+// request that is not a handshake, with the error of Count, and with unavailable; then nothing is written.
+// signedOut registers end, to be called when the caller is signed out; end closes the socket.
 func (h *Hub) Upgrade(
 	w http.ResponseWriter, r *http.Request, signedOut func(end func()) (stop func()),
 ) error {
@@ -93,7 +94,7 @@ func (h *Hub) Upgrade(
 	c.forget = signedOut(func() {
 		c.close(codeSignedOut, "The browser of this socket was signed out; sign in again.")
 	})
-	// Asked for once the socket hears of changes, so that no change falls in between.
+	// The count is queried after the socket is registered for changes, so that no change is missed in between.
 	count, err := h.deps.Count(r.Context())
 	if err != nil {
 		h.remove(c)
@@ -126,7 +127,7 @@ func (h *Hub) Missed() {
 	h.each(func(c *client) { c.tell(missed) })
 }
 
-// Close refuses new sockets and closes those that are there with server_shutdown. It does not wait; see [Hub.Run].
+// Close refuses new sockets and closes the open ones with server_shutdown. It does not wait; see [Hub.Run].
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -134,8 +135,8 @@ func (h *Hub) Close() {
 	h.each(func(c *client) { c.close(codeShutdown, "The gateway is stopping; connect again.") })
 }
 
-// Run keeps the hub until ctx ends, and closes sockets while notices have been away for longer than the grace. Then
-// it closes the rest and returns when every socket has gone.
+// Run closes sockets that reach their maximum age, and closes all sockets while notices cannot arrive for longer
+// than the grace. When ctx ends it closes the remaining sockets and returns once all have gone.
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
@@ -153,7 +154,7 @@ func (h *Hub) Run(ctx context.Context) {
 			if h.deps.Ready() == nil {
 				there = now
 			} else if now.Sub(there) >= h.deps.Limits.Grace {
-				h.each(func(c *client) { c.close(codeShutdown, "What changes cannot be told; connect again later.") })
+				h.each(func(c *client) { c.close(codeShutdown, "Changes cannot be received now; connect again later.") })
 			}
 		case <-ctx.Done():
 			h.Close()
@@ -163,7 +164,7 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// Count returns how many sockets there are.
+// Count returns the number of sockets.
 func (h *Hub) Count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,7 +192,7 @@ func (h *Hub) add(c *client) error {
 	case h.closed:
 		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
 	case h.count >= h.deps.Limits.Sockets:
-		return fault.New(fault.Unavailable, "The gateway has as many sockets as it may; close one or try again later.").
+		return fault.New(fault.Unavailable, "The gateway is at its limit of open sockets; close one or try again later.").
 			With("subsystem", "gateway")
 	}
 	if h.byOwner[c.owner] == nil {
@@ -215,5 +216,5 @@ func (h *Hub) remove(c *client) {
 	h.working.Done()
 }
 
-// hello is the first frame.
+// hello returns the first frame.
 func (h *Hub) hello() *apiv1.SystemHello { return &apiv1.SystemHello{DaemonVersion: h.deps.Version} }
