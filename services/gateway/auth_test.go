@@ -19,7 +19,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// protected lists every route that needs an operator, with a path and a body.
+// protected returns every route that needs an operator, with a path and a body.
 func protected() []exchange {
 	routes := contract()
 	for _, path := range []string{"/api/v1/me", "/api/v1/openapi.json", "/api/v1/sessions/01S/socket"} {
@@ -28,11 +28,11 @@ func protected() []exchange {
 	return routes
 }
 
-// Every protected route refuses callers that are unknown to the mode, in one form, and the audit alone learns why
-// (A-TEST-02, A-ERR-CODE-03, A-AUTH-LOOP-01, -05, -06, A-AUTH-SIDE-01..03).
+// Every protected route refuses unknown callers with the same answer in every mode. Only the audit log has the
+// reason (A-TEST-02, A-ERR-CODE-03, A-AUTH-LOOP-01, -05, -06, A-AUTH-SIDE-01..03).
 func TestAuthOfEveryRoute(t *testing.T) {
 	t.Parallel()
-	// Each refusal of each route is looked for in the audit, which counts those above audit_denials and drops them.
+	// The test looks up the audit record of each refusal, so the limit must be above their number.
 	sidecar := map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce", "audit_denials": 10_000}
 	for name, m := range map[string]struct {
 		setup   setup
@@ -93,8 +93,8 @@ func TestAuthOfEveryRoute(t *testing.T) {
 	}
 }
 
-// In insecure mode no caller is refused for its identity, and every request is in the audit (A-AUTH-INSEC-01..03,
-// A-ME-08).
+// Insecure mode refuses no caller for its identity, and records every request in the audit log
+// (A-AUTH-INSEC-01..03, A-ME-08).
 func TestInsecure(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true})
@@ -125,7 +125,7 @@ func TestInsecure(t *testing.T) {
 	}
 }
 
-// Routes that may change state need the token, in every mode; routes that read do not (A-CSRF-01, -03, -07,
+// Routes that may change state need the CSRF token in every mode; routes that read do not (A-CSRF-01, -03, -07,
 // A-TEST-09).
 func TestCSRFOfEveryRoute(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestCSRFOfEveryRoute(t *testing.T) {
 	}
 }
 
-// A request past its time is answered, even if its backend is not done.
+// A request is answered at its timeout, even if its backend has not answered.
 func TestRequestTimeout(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true, config: map[string]any{"request_timeout": "50ms"}})
@@ -190,8 +190,8 @@ func TestRequestTimeout(t *testing.T) {
 	d.client().get("/api/v1/projects").refused(t, "a call that takes too long", 504, "deadline_exceeded")
 }
 
-// /api/v1/me returns the operator, the version and the mode, and hands out the one token (A-ME-01..07,
-// A-AUTH-LOOP-03, A-CSRF-02, -04, A-AUTH-MODE-01).
+// /api/v1/me returns the operator, the version, the mode and the CSRF token (A-ME-01..07, A-AUTH-LOOP-03,
+// A-CSRF-02, -04, A-AUTH-MODE-01).
 func TestMe(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{noSandbox: true})
@@ -225,8 +225,8 @@ func TestMe(t *testing.T) {
 	}
 }
 
-// Behind a sidecar, /api/v1/me returns the sidecar's identity, and the deployment is a system's (A-AUTH-SIDE-01,
-// A-ME-02, -03).
+// Behind a sidecar, /api/v1/me returns the identity in the sidecar's headers and the deployment mode system
+// (A-AUTH-SIDE-01, A-ME-02, -03).
 func TestMeBehindASidecar(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{
@@ -249,7 +249,7 @@ func TestMeBehindASidecar(t *testing.T) {
 	}
 }
 
-// The command line's questions are answered, and launch URLs only in a mode that has them.
+// The command line's RPCs are answered. Those about launch URLs fail in modes without launch URLs.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{insecure: true, noSandbox: true})
@@ -276,7 +276,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// A knock in the night is recorded, many are counted.
+// Refusals up to the limit are recorded, further ones are only counted.
 func TestDenialsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// memory is the process's memory in use, in bytes, after a collection.
+// memory returns the process's heap and stack memory in use, in bytes, after a garbage collection.
 func memory() (heap, stacks uint64) {
 	runtime.GC()
 	runtime.GC()
@@ -20,8 +20,8 @@ func memory() (heap, stacks uint64) {
 	return m.HeapInuse, m.StackInuse
 }
 
-// BenchmarkIdleSockets reports the process's cost of one idle socket: the gateway's side, its Attach stream, and
-// the fake session-manager's side of that. The clients are bare connections.
+// BenchmarkIdleSockets reports the memory of one idle socket: the gateway's part, its Attach stream, and the fake
+// session-manager's part. The clients are bare connections.
 func BenchmarkIdleSockets(b *testing.B) {
 	const sockets = 500
 	for b.Loop() {
@@ -48,7 +48,7 @@ func BenchmarkIdleSockets(b *testing.B) {
 			if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 				b.Fatalf("socket %d: %v, %v", i, resp, err)
 			}
-			// hello, masked with zeros
+			// hello, with a mask of zeros
 			hello := `{"channel":"control","type":"hello","payload":{"resume_from_seq":{}}}`
 			if _, err := conn.Write(append([]byte{0x81, 0x80 | byte(len(hello)), 0, 0, 0, 0}, hello...)); err != nil {
 				b.Fatal(err)
@@ -68,8 +68,8 @@ func BenchmarkIdleSockets(b *testing.B) {
 	}
 }
 
-// BenchmarkDelivery reports the time of a frame from the bus's Publish until the client has read it; the bus's own
-// time to store it is included.
+// BenchmarkDelivery reports the time from the bus's Publish until the client has read the frame, including the time
+// to store it.
 func BenchmarkDelivery(b *testing.B) {
 	d, q := onSession(b, setup{})
 	s := d.operator().socket(session)
@@ -86,7 +86,7 @@ func BenchmarkDelivery(b *testing.B) {
 	b.ReportMetric(float64(worst.Microseconds()), "worst-µs")
 }
 
-// BenchmarkRelay reports the time of a frame in a burst, from the bus to a client that reads it.
+// BenchmarkRelay reports the time per frame of a burst, from the bus to a client that reads it.
 func BenchmarkRelay(b *testing.B) {
 	d, q := onSession(b, setup{})
 	s := d.operator().socket(session)

@@ -11,98 +11,103 @@ import (
 
 // Config is [services.gateway]. Sizes are bytes.
 type Config struct {
-	// Auth is "loopback" or "sidecar"; empty means sidecar in a deployment that operators share ([system] enabled), and
-	// loopback in another. The flag --insecure overrides it.
+	// Auth is "loopback" or "sidecar". The default is sidecar in a deployment that operators share ([system] enabled),
+	// and loopback otherwise. The flag --insecure overrides it.
 	Auth string `toml:"auth"`
-	// Operator is the user id that a launch URL signs in; empty means the name of the operating system's user. Set
-	// it where the same operator's kaged may run under several uids: sessions belong to this id.
+	// Operator is the user id that a launch URL signs in. The default is the name of the operating system's user. Set
+	// it if the same operator runs kaged under several uids: sessions belong to this id.
 	Operator string `toml:"operator"`
-	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce; SidecarNonceFile is a file with it,
-	// of 16 bytes or more, relative to the configuration file and read at the start.
+	// SidecarNonce is the secret that the sign-in proxy sends in X-Kaged-Auth-Nonce. SidecarNonceFile is a file with a
+	// secret of at least 16 bytes; its path is relative to the configuration file, and it is read at the start.
 	SidecarNonce     string `toml:"sidecar_nonce"`
 	SidecarNonceFile string `toml:"sidecar_nonce_file"`
-	// CSRFSameSite is the SameSite of the CSRF cookie: "lax" or "strict".
+	// CSRFSameSite is the SameSite attribute of the CSRF cookie: "lax" or "strict".
 	CSRFSameSite string `toml:"csrf_same_site"`
-	// SecretMaxAge is how soon a secret that another gateway has rotated is worthless here.
+	// SecretMaxAge is the time after which this gateway refuses the cookies that another gateway has revoked by
+	// rotating the secret.
 	SecretMaxAge config.Duration `toml:"secret_max_age"`
 
-	// BodyLimit is the largest body of a request, HeaderLimit the largest header.
+	// BodyLimit is the maximum size of a request's body, HeaderLimit that of its header.
 	BodyLimit   int64 `toml:"body_limit"`
 	HeaderLimit int   `toml:"header_limit"`
-	// Bodies is how many bodies may be received at once: with more, the oldest of the operator with most bodies is
-	// given up. BodyTimeout is how long one may take. A request counts towards Requests once its body is there.
+	// Bodies is the maximum number of bodies that are received at once. At the limit a new body ends the oldest body
+	// of the operator with the most bodies. BodyTimeout is the time for one body. A request does not count towards
+	// `requests` while its body is received.
 	Bodies      int             `toml:"bodies"`
 	BodyTimeout config.Duration `toml:"body_timeout"`
-	// Answers is how many answers may be on their way to clients at once: with more, the oldest of the operator with
-	// most answers is broken off. A request does not count towards Requests while its answer is written.
+	// Answers is the maximum number of answers that are sent at once. At the limit a new answer cuts off the oldest
+	// answer of the operator with the most answers. A request does not count towards `requests` while its answer is
+	// sent.
 	Answers int `toml:"answers"`
-	// Requests is how many are served at once.
+	// Requests is the maximum number of requests that are served at once.
 	Requests int `toml:"requests"`
-	// RequestTimeout is how long one may take, ReadTimeout how long a client may take to send it.
+	// RequestTimeout is the time to serve a request. ReadTimeout is the time for a client to send its header and body.
 	RequestTimeout config.Duration `toml:"request_timeout"`
 	ReadTimeout    config.Duration `toml:"read_timeout"`
-	// WriteTimeout is how long a client may take to read its answer.
+	// WriteTimeout is the time for a client to read its answer.
 	WriteTimeout config.Duration `toml:"write_timeout"`
-	// KeepAlive is how long a connection may be idle between requests.
+	// KeepAlive is the time after which an idle connection is closed.
 	KeepAlive config.Duration `toml:"keep_alive"`
 
-	// ShutdownTimeout is how long requests may take that are served when the gateway stops, HealthTimeout how long
-	// session-manager may take to say that it works.
+	// ShutdownTimeout is the time for requests in progress when the gateway stops. HealthTimeout is the time for
+	// session-manager to answer a readiness check.
 	ShutdownTimeout config.Duration `toml:"shutdown_timeout"`
 	HealthTimeout   config.Duration `toml:"health_timeout"`
-	// AuditQueue is how many audit records may wait for session-manager. Of refusals AuditDenials are recorded in each
-	// AuditWindow, and the rest counted.
+	// AuditQueue is the number of audit records that may wait for session-manager. AuditDenials is the number of
+	// refusals recorded in each AuditWindow; further refusals are only counted.
 	AuditQueue   int             `toml:"audit_queue"`
 	AuditDenials int             `toml:"audit_denials"`
 	AuditWindow  config.Duration `toml:"audit_window"`
 
-	// Sockets is how many there may be at once.
+	// Sockets is the maximum number of open sockets.
 	Sockets int `toml:"sockets"`
-	// FrameLimit is the largest frame of a socket's client.
+	// FrameLimit is the maximum size of a frame from a socket's client.
 	FrameLimit int64 `toml:"frame_limit"`
-	// ClientFrames is how many frames a socket's client may send each second on average, pings included, and
-	// ClientBurst how many at once; with more the socket is closed with 1008 rate_limited.
+	// ClientFrames is the average number of frames per second that a socket's client may send, pings included.
+	// ClientBurst is the number of frames it may send at once. A client that exceeds them is disconnected with 1008
+	// rate_limited.
 	ClientFrames int `toml:"client_frames"`
 	ClientBurst  int `toml:"client_burst"`
-	// ClientBytes is how many bytes of a socket's client are read each second on average, framing included, and
-	// ClientByteBurst how many at once; the rest waits on the client's side.
+	// ClientBytes is the average number of bytes per second that are read from a socket's client, framing included.
+	// ClientByteBurst is the number of bytes that are read at once. Further bytes wait on the client's side.
 	ClientBytes     int `toml:"client_bytes"`
 	ClientByteBurst int `toml:"client_byte_burst"`
-	// ReplayRate is how much of stored frames a socket is sent each second on average, and ReplayBurst how much at
-	// once. Live frames do not count.
+	// ReplayRate is the average number of bytes of stored frames per second that a socket is sent. ReplayBurst is the
+	// number of bytes sent at once. Live frames do not count.
 	ReplayRate  int `toml:"replay_rate"`
 	ReplayBurst int `toml:"replay_burst"`
-	// OutputBuffer, EventsBuffer and ControlBuffer are how much may wait for a slow client of a socket, by channel;
-	// every channel but output and control may have as much as events.
+	// OutputBuffer, EventsBuffer and ControlBuffer are the sizes of the queues to a slow client, by channel. A channel
+	// other than output and control has a queue of the size of events.
 	OutputBuffer  int `toml:"output_buffer"`
 	EventsBuffer  int `toml:"events_buffer"`
 	ControlBuffer int `toml:"control_buffer"`
-	// Terminals is how many terminals a socket may show at once. PtyBuffer is how much of one may wait for a slow
-	// client, which is told of the gap; PtyInput is how much input may wait for a process that does not read.
+	// Terminals is the maximum number of terminals that a socket shows at once. PtyBuffer is the size of a terminal's
+	// queue to a slow client; the client is told the size of a gap in the output. PtyInput is the amount of input that
+	// may wait for a process that does not read.
 	Terminals int `toml:"terminals"`
 	PtyBuffer int `toml:"pty_buffer"`
 	PtyInput  int `toml:"pty_input"`
-	// IdleTimeout is how long a socket's client may be silent; it is pinged three times as often.
+	// IdleTimeout is the maximum silence of a socket's client. Clients are pinged three times as often.
 	IdleTimeout config.Duration `toml:"idle_timeout"`
-	// ProbeTimeout is how soon a socket's client must answer while another socket asks for its session;
-	// session-manager's attach_wait is longer.
+	// ProbeTimeout is the time for a socket's client to answer a ping while another socket asks for its session. It
+	// must be shorter than session-manager's attach_wait.
 	ProbeTimeout config.Duration `toml:"probe_timeout"`
-	// FlushWindow is a client's time between the closing frame and the close, ClosingTimeout how long the closing
-	// frame may take to reach a client that reads slowly.
+	// FlushWindow is the time between the closing frame and the close of the connection. ClosingTimeout is the time to
+	// send the closing frame to a client that reads slowly.
 	FlushWindow    config.Duration `toml:"flush_window"`
 	ClosingTimeout config.Duration `toml:"closing_timeout"`
-	// AttachTimeout is how long an upgrade waits for the session's holder.
+	// AttachTimeout is the time that an upgrade waits for the session's holder.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
-	// SocketMaxAge is how long a socket behind a sign-in proxy lasts: then it is closed with 1001, and the client comes
-	// back through the proxy, which knows whether the person is still signed in.
+	// SocketMaxAge is the maximum age of a socket behind a sign-in proxy. An older socket is closed with 1001, so that
+	// its client connects again through the proxy, which checks that the person is still signed in.
 	SocketMaxAge config.Duration `toml:"socket_max_age"`
-	// Grace is how long a socket is kept while the session's holder or the bus is away.
+	// Grace is the time that a socket stays open while the session's holder or the bus is unavailable.
 	Grace config.Duration `toml:"grace"`
-	// StoredTimeout is how long a frame that was published may take to be stored.
+	// StoredTimeout is the time for a published frame to be stored.
 	StoredTimeout config.Duration `toml:"stored_timeout"`
 }
 
-// DefaultConfig returns the defaults, which are the API specification's where it names a number.
+// DefaultConfig returns the defaults. Numbers that the API specification names are taken from it.
 func DefaultConfig() Config {
 	return Config{
 		CSRFSameSite:    "lax",
@@ -147,7 +152,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate fails with bad_request for nonsensical values.
+// Validate fails with bad_request for unknown values, contradictions and numbers that are not positive.
 func (c Config) Validate() error {
 	if c.Auth != "" && c.Auth != "loopback" && c.Auth != "sidecar" {
 		return fault.New(fault.BadRequest, `auth must be "loopback" or "sidecar", not %q.`, c.Auth)

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/gateway"
 )
 
-// The operator's name travels in headers and marks owners: one that cannot is refused at the start.
+// The operator's user id must fit into an HTTP header; an id that does not is refused at the start.
 func TestOperatorOfConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{

@@ -88,8 +88,8 @@ func adminContract() []exchange {
 	}
 }
 
-// Every route of administrators passes a member's request on with the role, and is no route to others: session-manager
-// is not asked.
+// The administrators' routes forward an administrator's request with the role. To other operators they answer
+// not_found without calling session-manager.
 func TestAdminContract(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{

@@ -13,7 +13,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// consoleContract has the routes of a console beside sessions.
+// consoleContract has the routes of the console other than those of sessions.
 func consoleContract() []exchange {
 	const project = "/api/v1/projects/music-site"
 	return []exchange{
@@ -147,7 +147,7 @@ func consoleContract() []exchange {
 	}
 }
 
-// DownloadProjectFile streams a page.
+// DownloadProjectFile streams a file in two chunks.
 func (m *manager) DownloadProjectFile(
 	r *apiv1.DownloadProjectFileRequest, stream grpc.ServerStreamingServer[apiv1.FileChunk],
 ) error {
@@ -162,7 +162,8 @@ func (m *manager) DownloadProjectFile(
 	return nil
 }
 
-// A download is the file's bytes, never shown as a page, and a refusal is the usual body; a token needs the scope read.
+// A download returns the file's bytes and forbids the browser to show them as a page. A refusal has the usual body,
+// and a stranger is refused.
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

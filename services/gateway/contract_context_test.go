@@ -7,7 +7,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// contextContract has the routes of a session's context and its compactions, whose list has has_more (A-CONTRA-12).
+// contextContract has the routes of a session's context and of its compactions. The list of compactions has
+// has_more (A-CONTRA-12).
 func contextContract() []exchange {
 	return []exchange{
 		{

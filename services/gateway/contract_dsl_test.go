@@ -11,7 +11,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// dslContract are the exchanges about a project's files. A refused file is a body with its own keys and the error
+// dslContract has the routes of a project's files. The answer for an invalid file has keys of its own and the error
 // (A-CONTRA-01).
 func dslContract() []exchange {
 	const project = "/api/v1/projects/music-site"
@@ -116,7 +116,7 @@ func dslContract() []exchange {
 	}
 }
 
-// A project that compiles is saved with 200, and its document is shown with 200.
+// Saving a valid project file and reading its document are answered with 200.
 func TestDSLStatus(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -131,8 +131,8 @@ func TestDSLStatus(t *testing.T) {
 	}
 }
 
-// A prompt travels as text/plain for a client that sends and accepts it, empty or with any text of UTF-8, and as JSON
-// for every other; no other route takes text (A-PROMPT-GET-01, A-PROMPT-PUT-01, A-WIRE-CTYPE-01,
+// A prompt is sent and received as text/plain by a client that asks for it, empty or with any UTF-8 text, and as
+// JSON by other clients. No other route accepts text (A-PROMPT-GET-01, A-PROMPT-PUT-01, A-WIRE-CTYPE-01,
 // A-CONTRA-02).
 func TestPromptsAsText(t *testing.T) {
 	t.Parallel()

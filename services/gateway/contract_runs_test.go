@@ -7,7 +7,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// runsContract has the routes of runs, and what runs for them.
+// runsContract has the routes of runs, their processes, debuggers and invocations, and of spend.
 func runsContract() []exchange {
 	run := &apiv1.Run{
 		Id: "01R", SessionId: "01S", State: apiv1.RunState_RUN_STATE_FAILED, Outcome: proto.String("failed"),

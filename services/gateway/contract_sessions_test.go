@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// sessionsContract has the routes of sessions, their messages and the audit record.
+// sessionsContract has the routes of sessions, their messages and prompts, and the audit log.
 func sessionsContract() []exchange {
 	session := &apiv1.Session{
 		Id: "01S", ProjectId: "music-site", Name: proto.String("n"), Label: proto.String("n"),

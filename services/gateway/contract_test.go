@@ -20,22 +20,23 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// exchange is a request of a contract route: the call to session-manager, its answer, and the client's.
+// exchange is a request of a contract route, with the call that session-manager receives, its reply, and the answer
+// to the client.
 type exchange struct {
-	route  string // as in the contract
+	route  string // METHOD /path, as in the contract
 	method string
 	path   string
 	body   string
 	asked  proto.Message
 	reply  proto.Message
 	status int
-	want   string // the body
+	want   string // the body of the answer
 }
 
-// emptyPage is a page without entries.
+// emptyPage is the JSON of an empty page.
 const emptyPage = `{"items":[],"next_cursor":null,"has_more":false}`
 
-// contract has an exchange of each route.
+// contract has one exchange for each route of the contract but the administrators'.
 func contract() []exchange {
 	return slices.Concat(
 		dslContract(), consoleContract(), projectsContract(), issuesContract(), sessionsContract(), runsContract(),
@@ -43,7 +44,7 @@ func contract() []exchange {
 	)
 }
 
-// compacted is a compaction, as JSON compactedJSON.
+// compacted is a compaction; compactedJSON is its JSON.
 var compacted = &apiv1.SessionCompaction{
 	Id: "cmp_1", SessionId: "01S", AgentPath: "primary", CreatedAt: 1, Trigger: "operator_manual", Strategy: "drop",
 	ThresholdEstimate: 0.9, AfterEstimate: 0.5, SupersededCount: 2, Summary: "gone",
@@ -61,7 +62,7 @@ const compactedJSON = `{"id":"cmp_1","session_id":"01S","run_id":null,"agent_pat
 	`"window_tokens":100,` +
 	`"window_upper":0.85,"window_lower":0.6,"duration_ms":0}`
 
-// invocation is a call of an agent by another, as JSON invocationJSON.
+// invocation is the invocation of a subagent; invocationJSON is its JSON.
 var invocation = &apiv1.Invocation{
 	InvocationId: "01I", RunId: "01R", ParentInvocationId: proto.String("01H"), ToolCallId: "c", Name: "writer",
 	AgentPath: "p", State: "completed",
@@ -82,7 +83,7 @@ const invocationJSON = `{"invocation_id":"01I","run_id":"01R","parent_invocation
 	`"capabilities":[],"state":"ephemeral","env":[],"git":""},` +
 	`"tools":["file.read"],"files_changed":[],"run_steps":[]}`
 
-// Every route of the contract has an exchange here (A-TEST-01), and the gateway has every route (A-URL-INDEX-01).
+// Every route of the contract has an exchange (A-TEST-01), and the gateway serves every route (A-URL-INDEX-01).
 func TestContractIsCovered(t *testing.T) {
 	t.Parallel()
 	var here []string
@@ -97,8 +98,8 @@ func TestContractIsCovered(t *testing.T) {
 	}
 }
 
-// Every route answers each error that its comment promises with the status and the code of the one list, in the
-// described shape.
+// Every route answers each error that its RPC's comment promises, with the code and its status in the documented
+// shape.
 func TestPromisedErrors(t *testing.T) {
 	t.Parallel()
 	promised := map[protoreflect.FullName][]fault.Code{}
@@ -131,8 +132,9 @@ func TestPromisedErrors(t *testing.T) {
 	}
 }
 
-// Every route passes the client's request to session-manager, as the operator, and answers in the contract's shape
-// (A-TEST-01, A-WIRE-CTYPE-02, A-WIRE-PAGE-01, A-MSG-POST-02, A-PROJ-LOAD-02, -03, A-SESS-NEW-01, A-HDR-OUT-04).
+// Every route forwards the client's request to session-manager with the operator's identity, and answers in the
+// contract's shape (A-TEST-01, A-WIRE-CTYPE-02, A-WIRE-PAGE-01, A-MSG-POST-02, A-PROJ-LOAD-02, -03, A-SESS-NEW-01,
+// A-HDR-OUT-04).
 func TestContract(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -165,7 +167,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// A fault of session-manager reaches the client on every route with its status, code and details (A-TEST-01,
+// A fault of session-manager reaches the client on every route, with its status, code and details (A-TEST-01,
 // A-TEST-07).
 func TestContractRefusals(t *testing.T) {
 	t.Parallel()
@@ -207,8 +209,8 @@ func TestContractRefusals(t *testing.T) {
 	}
 }
 
-// A project that session-manager does not know has no issues: the service that keeps them is not asked. If-Match
-// reaches it.
+// Issues of an unregistered project are not_found, without a call of the service issue. If-Match is forwarded to
+// that service.
 func TestIssuesOfAProject(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -232,7 +234,7 @@ func TestIssuesOfAProject(t *testing.T) {
 	}
 }
 
-// An issue is assigned to declared workflows only, which session-manager knows. T-ISSUE-UPDATE-06.
+// An issue can be assigned to declared workflows only; session-manager checks them. T-ISSUE-UPDATE-06.
 func TestAssigningToAWorkflow(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -249,7 +251,8 @@ func TestAssigningToAWorkflow(t *testing.T) {
 	}
 }
 
-// An operator's edit of an issue is recorded with the changed fields; a request without effect is not. T-AUD-13.
+// An operator's edit of an issue is recorded with the changed fields. A request that changes no field is not
+// recorded. T-AUD-13.
 func TestEditsOfIssuesAreRecorded(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -281,7 +284,8 @@ func TestEditsOfIssuesAreRecorded(t *testing.T) {
 	})
 }
 
-// The answer to a load tells a project that is ready from one that is not or was known (A-PROJ-LOAD-03, -04, -09).
+// Loading a project is answered with 201 only if the project is new and ready, and else with 200 (A-PROJ-LOAD-03,
+// -04, -09).
 func TestLoadStatus(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// daemon is a gateway with its session-manager and its bus.
+// daemon is a kaged process with a gateway, a fake session-manager and a bus.
 type daemon struct {
 	*testkit.Running
 	t       testing.TB
@@ -37,7 +37,7 @@ type daemon struct {
 	base    string
 }
 
-// setup is how a test wants its daemon.
+// setup configures a daemon.
 type setup struct {
 	insecure, noSandbox bool
 	rateLimitsOff       bool
@@ -45,7 +45,7 @@ type setup struct {
 	config              map[string]any
 	system              config.System
 	manager             *manager
-	nats                *bustest.Private // may be nil; with one, the test must wait until the daemon is ready
+	nats                *bustest.Private // may be nil; with a bus the test must wait until the daemon is ready
 }
 
 // start starts a daemon that stops with the test.
@@ -60,7 +60,7 @@ func start(t testing.TB, s setup) *daemon {
 	opts.RateLimitsOff = s.rateLimitsOff
 	if opts.NATS.URL = "nats://127.0.0.1:1"; d.nats != nil {
 		opts.NATS = host.NATS{InProcess: d.nats}
-		d.nats.Frames(t, bus.FramesConfig{}) // as session-manager makes it
+		d.nats.Frames(t, bus.FramesConfig{}) // with the configuration of session-manager
 	}
 	opts.File = &config.File{Services: map[string]map[string]any{"gateway": s.config}, System: s.system}
 	opts.Log = slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -78,7 +78,7 @@ func start(t testing.TB, s setup) *daemon {
 
 func (d *daemon) service() *gateway.Service { return d.Service("gateway").(*gateway.Service) }
 
-// ready waits until requests can be served. The outside world says so only when it is asked.
+// ready waits until the gateway can serve requests. It polls /readyz, because readiness is not announced.
 func (d *daemon) ready() *daemon {
 	d.t.Helper()
 	for {
@@ -93,7 +93,7 @@ func (d *daemon) ready() *daemon {
 	}
 }
 
-// logText is a log that can be read while it is written.
+// logText is a log that is safe to read while it is written.
 type logText struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -111,13 +111,13 @@ func (l *logText) String() string {
 	return l.buf.String()
 }
 
-// client is a browser, or a program that behaves as one.
+// client is a browser, or a program that behaves like one.
 type client struct {
 	d       *daemon
 	http    *http.Client
 	header  http.Header
 	host    string
-	noToken bool // send changes without the CSRF token
+	noToken bool // sends requests without the CSRF token
 }
 
 // client returns a client that is not signed in.
@@ -135,7 +135,7 @@ func (d *daemon) client() *client {
 	return c
 }
 
-// operator returns a client that is signed in by a launch URL.
+// operator returns a client that has signed in with a launch URL.
 func (d *daemon) operator() *client {
 	d.t.Helper()
 	c := d.client()
@@ -163,14 +163,14 @@ func (c *client) cookie(name string) string {
 	return ""
 }
 
-// answer is an answer, read to its end.
+// answer is an HTTP answer with its whole body.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// with makes the client send a header.
+// with adds a header to the client's requests.
 func (c *client) with(name, value string) *client {
 	if c.header == nil {
 		c.header = http.Header{}
@@ -181,7 +181,7 @@ func (c *client) with(name, value string) *client {
 
 func (c *client) get(path string) answer { return c.do(http.MethodGet, path, "") }
 
-// do sends a request; a body is JSON.
+// do sends a request, with a body of JSON if body is not empty.
 func (c *client) do(method, path, body string) answer {
 	c.d.t.Helper()
 	r, err := http.NewRequestWithContext(context.WithoutCancel(c.d.t.Context()), method, c.d.base+path,
@@ -223,7 +223,8 @@ type refusal struct {
 	RequestID string         `json:"request_id"`
 }
 
-// refusal returns the error object, and fails the test if the answer is not of the one shape (A-ERR-SHAPE-01, -03).
+// refusal returns the error object. It fails the test if the answer does not have the shape of a refusal
+// (A-ERR-SHAPE-01, -03).
 func (a answer) refusal(t *testing.T) refusal {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(a.body))

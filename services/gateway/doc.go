@@ -1,19 +1,21 @@
-// Package gateway is the operator's surface of kaged: the one TCP port, HTTP and WebSocket.
+// Package gateway is the operator's surface of kaged: one TCP port for HTTP and WebSocket.
 //
-// A request passes the layers of package server, the same list for all: it gets an id and the headers every answer
-// has, is refused under a foreign host or origin, is recognised by the gate (the only place that knows the auth
-// mode), and needs a CSRF token if it may change state. The contract's routes then become calls of session-manager
-// over grpc-gateway, with messages in package wirejson's form; the gateway itself answers only sign-in, probes,
-// /api/v1/me, the page at /, and the sockets.
+// A request passes the layers of package server, the same list for all. It gets an id and the headers of every
+// answer, is refused under a foreign host or origin, is identified by the gate (the only place that knows the auth
+// mode), and needs a CSRF token if it may change state. The contract's routes then become gRPC calls of
+// session-manager and the service issue, through grpc-gateway, with messages in the JSON form of package wirejson.
+// The gateway itself answers the routes that need no single RPC: sign-in, probes, /api/v1/me, the console and its
+// files, the API's description, downloads, streams of events, and sockets.
 //
 // A socket holds its session at the process that has the session's lease, through an Attach stream; the end of the
-// stream is the release. Frames reach every gateway through one live subscription, rendered already, and are
-// relayed byte for byte; JetStream is read only to fill a client's gaps. Which frame comes next is package
-// channel's to decide, how a client is spoken to package socket's.
+// stream releases the session. Rendered frames reach every gateway through one live subscription and are relayed
+// byte for byte. JetStream is read only to fill a client's gaps. Package channel decides which frame comes next;
+// package socket speaks the protocol.
 //
-// The gateway's only state are open sockets: any number of gateways serve the same sessions, and one that is killed
-// costs its clients a reconnect with resume_from_seq.
+// The gateway stores nothing: it has open sockets and streams, and caches. Any number of gateways serve the same
+// sessions, and a killed gateway costs its clients a reconnect with resume_from_seq.
 //
-// Goroutines: one accepts connections and starts one per connection; one sends audit records; one has the bus; one
-// pings sockets; each socket has three (see package socket). All end before Run returns.
+// Goroutines: one accepts connections and starts one per connection; one sends audit records; one reads the bus;
+// one polls for a rotated secret; one each pings the session sockets and ends old system sockets. Packages socket
+// and systemsocket list those of a socket. All end before Run returns.
 package gateway

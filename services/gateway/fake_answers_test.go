@@ -14,8 +14,8 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// answering registers services whose RPCs with a route answer as the test says ([manager.replies]): a new route needs
-// no method here. The other RPCs are the manager's methods.
+// answering registers services on a fake. RPCs with an HTTP route answer as set by [manager.replies], so a new
+// route needs no method in the fake. Other RPCs call the manager's methods.
 type answering struct {
 	grpc.ServiceRegistrar
 	manager *manager
@@ -38,7 +38,7 @@ func (a answering) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	a.ServiceRegistrar.RegisterService(&own, impl)
 }
 
-// handler answers calls of rpc with [manager.reply].
+// handler returns a handler that answers calls of rpc with [manager.reply].
 func (m *manager) handler(rpc protoreflect.MethodDescriptor) grpc.MethodHandler {
 	info := &grpc.UnaryServerInfo{
 		Server: m, FullMethod: "/" + string(rpc.Parent().FullName()) + "/" + string(rpc.Name()),
@@ -62,7 +62,7 @@ func (m *manager) handler(rpc protoreflect.MethodDescriptor) grpc.MethodHandler 
 	}
 }
 
-// reply remembers a call of the API, and answers it with a message of the type called want.
+// reply stores the request of an RPC with a route, and answers it. want is the expected type of the answer.
 func (m *manager) reply(ctx context.Context, req proto.Message, want protoreflect.FullName) (proto.Message, error) {
 	m.mu.Lock()
 	m.asked = append(m.asked, req)

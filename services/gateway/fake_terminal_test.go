@@ -13,7 +13,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// OpenTerminal knows the sessions that are open and the background processes of terminals.
+// OpenTerminal succeeds for open sessions and for the processes in terminals.
 func (m *manager) OpenTerminal(
 	_ context.Context, r *sessionmanagerv1.OpenTerminalRequest,
 ) (*sessionmanagerv1.OpenTerminalResponse, error) {
@@ -34,7 +34,7 @@ func (m *manager) OpenTerminal(
 	}}, nil
 }
 
-// RecordTerminalInput remembers the record.
+// RecordTerminalInput stores the record.
 func (m *manager) RecordTerminalInput(
 	_ context.Context, r *sessionmanagerv1.RecordTerminalInputRequest,
 ) (*sessionmanagerv1.RecordTerminalInputResponse, error) {
@@ -47,13 +47,13 @@ func (m *manager) RecordTerminalInput(
 	return &sessionmanagerv1.RecordTerminalInputResponse{}, nil
 }
 
-// box is a sandbox-supervisor with processes that a test writes.
+// box is a fake sandbox-supervisor. Tests write the output of its processes.
 type box struct {
 	sandboxsupervisorv1.UnimplementedSandboxServiceServer
 
 	mu        sync.Mutex // guards the fields below
 	processes map[string]*boxed
-	cut       context.CancelFunc // ends the streams of now
+	cut       context.CancelFunc // ends the current streams
 	life      context.Context
 }
 
@@ -61,10 +61,10 @@ type box struct {
 type boxed struct {
 	session  string
 	terminal bool
-	start    int64  // the first kept byte
-	output   []byte // from start on
+	start    int64  // offset of the first stored byte
+	output   []byte // the output from start on
 	exited   *sandboxsupervisorv1.ExecExited
-	changed  chan struct{} // closed by the next change
+	changed  chan struct{} // closed at the next change
 	hidden   bool
 	full     bool // refuses input
 	got      chan string
@@ -101,7 +101,7 @@ func (b *box) begin(id, session string) *boxed {
 	return p
 }
 
-// change changes a process.
+// change applies f to a process and wakes its streams.
 func (b *box) change(p *boxed, f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +116,7 @@ func (b *box) exit(p *boxed, code int32) {
 	b.change(p, func() { p.exited = &sandboxsupervisorv1.ExecExited{ExitCode: code, DurationMs: 5} })
 }
 
-// restart breaks all streams; with forget the processes are gone.
+// restart ends all streams. With forget it also removes the processes.
 func (b *box) restart(forget bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

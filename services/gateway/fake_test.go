@@ -16,7 +16,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// manager is a session-manager with a test's answers, which remembers its calls.
+// manager is a fake session-manager. It answers as a test has set, and stores the requests.
 type manager struct {
 	sessionmanagerv1.UnimplementedProjectServiceServer
 	sessionmanagerv1.UnimplementedDslServiceServer
@@ -43,19 +43,19 @@ type manager struct {
 	tokens    map[string]bool
 	api       map[string]*sessionmanagerv1.AuthenticateTokenResponse // by the text of an API token
 	records   []*sessionmanagerv1.RecordAuditRequest
-	recorded  chan struct{} // gets one for each record
+	recorded  chan struct{} // receives a value for each record
 	operator  *sessionmanagerv1.GetOperatorResponse
 	notReady  error
 	holds     map[string]*held
 	seqs      map[string]map[string]int64 // by session and channel
 	ended     map[string]bool
 	terminals map[string]string // the session of each background process
-	// rates answers TakeTokens; nil is a session-manager that cannot.
+	// rates answers TakeTokens. If it is nil, TakeTokens fails.
 	rates    func(*sessionmanagerv1.TakeTokensRequest) *sessionmanagerv1.TakeTokensResponse
 	typed    []*sessionmanagerv1.RecordTerminalInputRequest
-	untyped  error       // fails records of input
-	attaches chan string // gets the session of each Attach that was let in
-	released chan string // gets the session of each hold that has ended
+	untyped  error       // the error of RecordTerminalInput
+	attaches chan string // receives the session of each granted Attach
+	released chan string // receives the session of each hold that has ended
 }
 
 func newManager() *manager {
@@ -71,7 +71,7 @@ func (m *manager) module() host.Module {
 	return host.Module{Name: "session-manager", New: func(*host.Env) (host.Service, error) { return m, nil }}
 }
 
-// issueService is the service issue, which answers as the manager does.
+// issueService is a fake of the service issue, with the manager's answers.
 type issueService struct{ *manager }
 
 func (s issueService) Register(r grpc.ServiceRegistrar) {
@@ -82,7 +82,7 @@ func (m *manager) issues() host.Module {
 	return host.Module{Name: "issue", New: func(*host.Env) (host.Service, error) { return issueService{m}, nil }}
 }
 
-// CheckProject knows every project but one.
+// CheckProject knows every project but "unknown", and every workflow but "undeclared".
 func (m *manager) CheckProject(_ context.Context,
 	r *sessionmanagerv1.CheckProjectRequest,
 ) (*sessionmanagerv1.CheckProjectResponse, error) {
@@ -124,14 +124,14 @@ func (m *manager) Ready(context.Context) error {
 	return m.notReady
 }
 
-// with changes the manager between its calls.
+// with runs change while no call reads the manager.
 func (m *manager) with(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// replies makes every call of the API answer m, or fail with err.
+// replies sets the answer to all RPCs with a route: reply, or err. It also clears the stored requests.
 func (m *manager) replies(reply proto.Message, err error) {
 	m.with(func() {
 		m.asked, m.callers = nil, nil
@@ -139,7 +139,7 @@ func (m *manager) replies(reply proto.Message, err error) {
 	})
 }
 
-// AuthenticateToken knows the tokens of api.
+// AuthenticateToken returns the tokens of api.
 func (m *manager) AuthenticateToken(
 	_ context.Context, r *sessionmanagerv1.AuthenticateTokenRequest,
 ) (*sessionmanagerv1.AuthenticateTokenResponse, error) {
@@ -151,7 +151,7 @@ func (m *manager) AuthenticateToken(
 	return nil, fault.New(fault.Unauthenticated, "The API token is not valid.").With("reason", "invalid_token")
 }
 
-// TakeTokens answers as a test says, else as a session-manager that is away.
+// TakeTokens calls rates, or fails with unavailable.
 func (m *manager) TakeTokens(
 	_ context.Context, r *sessionmanagerv1.TakeTokensRequest,
 ) (*sessionmanagerv1.TakeTokensResponse, error) {
@@ -164,7 +164,7 @@ func (m *manager) TakeTokens(
 	return rates(r), nil
 }
 
-// RecordAudit keeps the records.
+// RecordAudit stores the records.
 func (m *manager) RecordAudit(
 	_ context.Context, r *sessionmanagerv1.RecordAuditRequest,
 ) (*sessionmanagerv1.RecordAuditResponse, error) {
@@ -173,7 +173,7 @@ func (m *manager) RecordAudit(
 	return &sessionmanagerv1.RecordAuditResponse{}, nil
 }
 
-// audited waits for the record of a request.
+// audited waits for the audit record of a request and returns it.
 func (m *manager) audited(t *testing.T, requestID string) *sessionmanagerv1.RecordAuditRequest {
 	t.Helper()
 	for {
@@ -196,7 +196,7 @@ func (m *manager) audited(t *testing.T, requestID string) *sessionmanagerv1.Reco
 	}
 }
 
-// GetOperator answers the test's operator.
+// GetOperator returns the test's operator.
 func (m *manager) GetOperator(
 	context.Context, *sessionmanagerv1.GetOperatorRequest,
 ) (*sessionmanagerv1.GetOperatorResponse, error) {
@@ -214,7 +214,7 @@ func (m *manager) GetAuthEpoch(
 	return &sessionmanagerv1.GetAuthEpochResponse{Secret: m.secret}, m.noSecret
 }
 
-// RotateAuthEpoch makes a new secret.
+// RotateAuthEpoch replaces the secret.
 func (m *manager) RotateAuthEpoch(
 	context.Context, *sessionmanagerv1.RotateAuthEpochRequest,
 ) (*sessionmanagerv1.RotateAuthEpochResponse, error) {
@@ -224,7 +224,7 @@ func (m *manager) RotateAuthEpoch(
 	return &sessionmanagerv1.RotateAuthEpochResponse{Secret: m.secret}, nil
 }
 
-// IssueLaunchToken makes a token.
+// IssueLaunchToken returns a new token.
 func (m *manager) IssueLaunchToken(
 	context.Context, *sessionmanagerv1.IssueLaunchTokenRequest,
 ) (*sessionmanagerv1.IssueLaunchTokenResponse, error) {
@@ -235,7 +235,7 @@ func (m *manager) IssueLaunchToken(
 	return &sessionmanagerv1.IssueLaunchTokenResponse{Token: token}, nil
 }
 
-// ConsumeLaunchToken uses a token up.
+// ConsumeLaunchToken removes a token.
 func (m *manager) ConsumeLaunchToken(
 	_ context.Context, r *sessionmanagerv1.ConsumeLaunchTokenRequest,
 ) (*sessionmanagerv1.ConsumeLaunchTokenResponse, error) {
@@ -248,13 +248,13 @@ func (m *manager) ConsumeLaunchToken(
 	return &sessionmanagerv1.ConsumeLaunchTokenResponse{}, nil
 }
 
-// held is an Attach that was let in.
+// held is a granted Attach.
 type held struct {
 	end    chan *sessionmanagerv1.AttachEnded
 	wanted chan struct{}
 }
 
-// Attach holds a session as the real one does.
+// Attach holds a session like the real session-manager.
 func (m *manager) Attach(
 	r *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent],
 ) error {
@@ -292,14 +292,14 @@ func (m *manager) Attach(
 	}
 }
 
-// event passes the next event to the hold, and reports whether it is over.
+// event sends the hold's next event, and reports whether the hold is over.
 func (h *held) event(stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent]) (done bool, err error) {
 	select {
 	case <-h.wanted:
 		wanted := &sessionmanagerv1.AttachEvent_Wanted{Wanted: &sessionmanagerv1.AttachWanted{}}
 		return false, stream.Send(&sessionmanagerv1.AttachEvent{Event: wanted})
 	case ended := <-h.end:
-		if ended == nil { // lost, as by a crash
+		if ended == nil { // the hold is lost, as by a crash
 			return true, fault.New(fault.Unavailable, "The process is gone.")
 		}
 		return true, stream.Send(&sessionmanagerv1.AttachEvent{Event: &sessionmanagerv1.AttachEvent_Ended{Ended: ended}})
@@ -308,7 +308,7 @@ func (h *held) event(stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEv
 	}
 }
 
-// want tells the hold of a session that another socket asks for it.
+// want tells the holder of a session that another socket asks for it.
 func (m *manager) want(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -337,7 +337,7 @@ func (m *manager) hold(r *sessionmanagerv1.AttachRequest, h *held) error {
 	return nil
 }
 
-// end ends the hold of a session; nil is a loss.
+// end ends the hold of a session. A nil ended simulates a crash.
 func (m *manager) end(id string, ended *sessionmanagerv1.AttachEnded) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
 
-// A launch URL signs in once, in the browser's way or the API's (A-LAUNCH-01..06, A-AUTH-LOOP-02, A-CSRF-02).
+// A launch URL signs in once, either a browser or a client that accepts JSON (A-LAUNCH-01..06, A-AUTH-LOOP-02,
+// A-CSRF-02).
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -38,7 +39,7 @@ func TestLaunch(t *testing.T) {
 	if got := c.get("/api/v1/me"); got.status != 200 {
 		t.Errorf("after the launch: %d", got.status)
 	}
-	// A browser that opens it again is shown the command to type.
+	// A browser that opens the URL again gets a page with the command for a new one.
 	browser := d.client()
 	browser.header = http.Header{"Accept": {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}}
 	if got := browser.get(path); got.status != 401 || got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
@@ -70,8 +71,8 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
-// A launch token is in no line of the log, at any level: neither one that is issued nor one that is spent, sent
-// twice, or sent where it does not belong.
+// No launch token appears in the log at any level, whether it is unused, used, used twice, or sent to a wrong
+// route.
 func TestLaunchTokensAreNotLogged(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -110,8 +111,7 @@ func TestLaunchTokensAreNotLogged(t *testing.T) {
 	}
 }
 
-// A token is not spent on an answer that cannot be given: while the secret is not known, signing in is unavailable
-// and the same URL works later.
+// While the secret is unknown, signing in is unavailable and the launch token is not used up: the URL works later.
 func TestLaunchKeepsItsToken(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -128,7 +128,7 @@ func TestLaunchKeepsItsToken(t *testing.T) {
 	}
 }
 
-// The short form is the same route, and other modes lack it (A-LAUNCH-01, -07).
+// /launch is the same route as /api/v1/launch. Both answer not_found in other modes (A-LAUNCH-01, -07).
 func TestLaunchElsewhere(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -148,7 +148,7 @@ func TestLaunchElsewhere(t *testing.T) {
 	}
 }
 
-// The launch URL is under the address people see (A-LAUNCH-02).
+// The launch URL begins with the UI URL (A-LAUNCH-02).
 func TestLaunchURLBase(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{uiURL: "https://kaged.example/"})

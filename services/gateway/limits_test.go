@@ -19,11 +19,11 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// deadline bounds the wait of a test.
+// deadline is the timeout of a test's waits.
 const deadline = 20 * time.Second
 
-// A client that sends more frames than it may is let go with a code, for any frames; one that stays within keeps
-// its socket.
+// A client that exceeds the frame rate is closed with rate_limited, for every type of frame. A client within the
+// rate keeps its socket.
 func TestClientFramesAreLimited(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{
@@ -52,7 +52,7 @@ func TestClientFramesAreLimited(t *testing.T) {
 		}
 		for range 50 {
 			if err := flood(s); err != nil {
-				break // it was let go
+				break // the socket was closed
 			}
 		}
 		s.closed("rate_limited", websocket.ClosePolicyViolation)
@@ -63,7 +63,7 @@ func TestClientFramesAreLimited(t *testing.T) {
 	}
 }
 
-// Bodies that trickle keep no other request from being served, with a body or without.
+// Slowly sent bodies do not keep other requests from being served.
 func TestTricklingBodies(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"requests": 4, "bodies": 8, "body_timeout": "1m"}})
@@ -94,7 +94,7 @@ func TestTricklingBodies(t *testing.T) {
 			t.Errorf("got %d %s beside bodies that trickle, want 200", got.status, got.body)
 		}
 	}
-	// The first of them made room for others, and was told so.
+	// The oldest body was ended for another one, and its client has received the reason.
 	_ = slow[0].SetReadDeadline(time.Now().Add(deadline))
 	resp, err := http.ReadResponse(bufio.NewReader(slow[0]), nil)
 	if err != nil {
@@ -107,7 +107,7 @@ func TestTricklingBodies(t *testing.T) {
 	}
 }
 
-// Unread answers keep no other request from being served, and the oldest of too many is broken off.
+// Unread answers do not keep other requests from being served. Above the limit the oldest answer is cut off.
 func TestUnreadAnswers(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"requests": 4, "answers": 8}})
@@ -131,7 +131,7 @@ func TestUnreadAnswers(t *testing.T) {
 			strings.TrimPrefix(d.base, "http://"), c.cookie("kaged_session")); err != nil {
 			t.Fatal(err)
 		}
-		// The answer has begun: it is written, and is read no further.
+		// The answer has begun; the test reads no further.
 		_ = conn.SetReadDeadline(time.Now().Add(deadline))
 		if _, err := conn.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestUnreadAnswers(t *testing.T) {
 	}
 }
 
-// A body that does not arrive in time is refused.
+// A body that does not arrive within body_timeout is refused.
 func TestBodyTimeout(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"body_timeout": "50ms"}})

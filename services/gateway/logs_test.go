@@ -39,11 +39,11 @@ func (c *client) logs(t *testing.T, query string) *sse {
 		}
 	}
 	s := &sse{t, bufio.NewReader(resp.Body)}
-	s.next() // the comment that it begins with
+	s.next() // the first comment
 	return s
 }
 
-// ended fails the test unless the stream ends.
+// ended fails the test unless the stream ends without a further event.
 func (s *sse) ended() {
 	s.t.Helper()
 	if rest, err := io.ReadAll(s.body); err != nil || strings.Contains(string(rest), "event:") {
@@ -60,8 +60,8 @@ func logged(t *testing.T, nats *bustest.Private, owner string, entries ...*apiv1
 	tell(t, nats, bus.LogSubject, &sessionmanagerv1.LogNotice{OwnerUserId: owner, Entries: entries})
 }
 
-// Readers of a project's log get its new entries on one line each, by level and source, and no entry of another
-// project or operator; a loss of notices ends every stream (A-LOGS-01 to A-LOGS-04, A-LOGS-07, A-LOGS-09).
+// A reader of a project's log gets the new entries of its level and source, one line each, and no entry of another
+// project or operator. Lost notices end every stream (A-LOGS-01 to A-LOGS-04, A-LOGS-07, A-LOGS-09).
 func TestLogStream(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
@@ -100,7 +100,7 @@ func TestLogStream(t *testing.T) {
 	}
 }
 
-// What is wrong with a request is said before the stream begins, and a gateway that stops hangs up without an event
+// Invalid requests are refused before the stream begins. A stopping gateway ends the streams without an event
 // (A-LOGS-06, A-LOGS-07, A-ERR-CODE-13).
 func TestLogStreamRefusals(t *testing.T) {
 	t.Parallel()
@@ -123,8 +123,8 @@ func TestLogStreamRefusals(t *testing.T) {
 	c.get(projectLogs).refused(t, "a gateway that stops", 503, "unavailable")
 }
 
-// A reader that does not read loses its stream when too much waits for it, and costs the others nothing; no reader is
-// left behind (A-LOGS-07).
+// A reader that does not read loses its stream once too many entries wait, without delaying other readers
+// (A-LOGS-07).
 func TestSlowReaderOfALog(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
@@ -162,7 +162,7 @@ func TestSlowReaderOfALog(t *testing.T) {
 	}
 }
 
-// A browser that is signed out hears no more of a log.
+// Signing a browser out ends its streams of logs.
 func TestSignedOutReaderOfALog(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: quick(nil), nats: bustest.Server(t)}).ready()

@@ -10,15 +10,16 @@ import (
 	"kaged.dev/proto/gen/backends"
 )
 
-// Module is the gateway as a process runs it.
+// Module is the gateway as a module of a kaged process.
 var Module = host.Module{Name: "gateway", Defaults: DefaultConfig(), Needs: needs(), New: newModule}
 
-// needs returns the modules that the gateway calls: those that answer routes of the contract, and one for terminals.
+// needs returns the modules that the gateway calls: those that answer routes of the contract, and
+// sandbox-supervisor.
 func needs() (modules []string) {
 	for _, b := range backends.All() {
 		modules = append(modules, b.Module)
 	}
-	return append(modules, "sandbox-supervisor") // has the terminals of background processes
+	return append(modules, "sandbox-supervisor") // serves the terminals of background processes
 }
 
 func newModule(env *host.Env) (host.Service, error) {
@@ -55,13 +56,13 @@ func newModule(env *host.Env) (host.Service, error) {
 	})
 }
 
-// operator is the user of the operating system, the operator of a single-user daemon.
+// operator is the user of the operating system. This user is the operator of a single-user daemon.
 func operator() string {
 	u, err := user.Current()
 	if err != nil || u.Username == "" {
 		return "operator"
 	}
-	// An identity travels in headers, which take printable ASCII.
+	// An identity travels in HTTP headers, which take printable ASCII only.
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
 			return '_'

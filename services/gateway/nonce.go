@@ -8,14 +8,14 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// minNonce and maxNonce bound the nonce of a file in bytes.
+// minNonce and maxNonce are the minimum and maximum length of the nonce in a file, in bytes.
 const (
 	minNonce = 16
 	maxNonce = 4096
 )
 
-// readNonce takes the sidecar's nonce from its file, if one is named; white space around it is cut. It fails with
-// bad_request.
+// readNonce sets the sidecar's nonce from its file, if a file is configured. It trims surrounding white space. It
+// fails with bad_request.
 func readNonce(cfg *Config, configPath string) error {
 	name := cfg.SidecarNonceFile
 	if name == "" {
@@ -27,7 +27,7 @@ func readNonce(cfg *Config, configPath string) error {
 	info, err := os.Stat(name)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxNonce) {
 		return fault.New(fault.BadRequest,
-			"[services.gateway] sidecar_nonce_file: %s is no regular file of at most %d bytes.", name, maxNonce)
+			"[services.gateway] sidecar_nonce_file: %s is not a regular file of at most %d bytes.", name, maxNonce)
 	}
 	data, err := os.ReadFile(name)
 	if err != nil {

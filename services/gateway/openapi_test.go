@@ -18,8 +18,7 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// The description is OpenAPI 3.1 that a validator takes, equals the route's answer, and has every route and no
-// other (A-OPEN-03).
+// The description is valid OpenAPI 3.1 and describes exactly the served routes (A-OPEN-03).
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -64,7 +63,8 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// The page of the description and its files come from the gateway, for operators and tokens only.
+// The page of the description and its files are served to operators and tokens only, and no other page may frame
+// it.
 func TestDocsPage(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -90,12 +90,12 @@ func TestDocsPage(t *testing.T) {
 	}
 }
 
-// templateOf returns a pattern of net/http as the description has it.
+// templateOf returns the OpenAPI path of a pattern of net/http.
 func templateOf(pattern string) string {
 	return strings.NewReplacer("...}", "}", "{$}", "").Replace(pattern)
 }
 
-// described checks answers against the description in its strict form.
+// described returns the strict description, against which answers are checked.
 var described = sync.OnceValues(func() (*description, error) {
 	text, err := openapi.Document("test", true)
 	if err != nil {
@@ -123,7 +123,7 @@ type description struct {
 	known    map[string]*jsonschema.Schema
 }
 
-// conforms fails the test unless an answer is one that the description has for its route.
+// conforms fails the test unless the description has the answer for its route.
 func conforms(t testing.TB, r *http.Request, got answer) {
 	t.Helper()
 	x, err := described()
@@ -133,7 +133,7 @@ func conforms(t testing.TB, r *http.Request, got answer) {
 	media, _, _ := strings.Cut(got.header.Get("Content-Type"), ";")
 	method := r.Method
 	if method == http.MethodHead {
-		return // an answer without a body
+		return // has no body
 	}
 	_, pattern := x.mux.Handler(r)
 	pointer := "/components/responses/Error"
@@ -148,7 +148,7 @@ func conforms(t testing.TB, r *http.Request, got answer) {
 		}
 	}
 	if _, said := x.at(pointer + "/content"); !said {
-		return // no body is described, as for 302
+		return // the description has no body for the status, as for 302
 	}
 	pointer += "/content/" + escaped(media) + "/schema"
 	if _, said := x.at(pointer); !said {
@@ -197,5 +197,5 @@ func (x *description) at(pointer string) (any, bool) {
 	return v, true
 }
 
-// escaped returns a key as JSON pointers have it.
+// escaped escapes a key for a JSON pointer.
 func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A page of another name that resolves to the gateway gets no data, and pages of other origins may not call it.
+// A request under a foreign host name, as in a DNS rebinding attack, gets no data. Pages of other origins cannot
+// call the gateway.
 func TestForeignHostsAndOrigins(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -40,8 +41,8 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 	}
 }
 
-// A header that names the operator, or proves that a request is theirs, counts once: a request with two of it is
-// refused in every mode that reads it, in any order, on every protected route.
+// A request that repeats a header with the operator's identity or proof is refused on every protected route, in
+// every mode that reads the header and in any order of the values.
 func TestRepeatedHeaders(t *testing.T) {
 	t.Parallel()
 	sidecar := setup{config: map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}}
@@ -90,8 +91,8 @@ func TestRepeatedHeaders(t *testing.T) {
 	}
 }
 
-// A host name of its own, NAME.localhost by --ui-url, keeps the cookies from other ports of 127.0.0.1: the browser
-// signs in and works under it, and another name of localhost is refused.
+// With a host name of its own, NAME.localhost in --ui-url, kaged does not share cookies with other ports of
+// 127.0.0.1: a browser signs in under that name, and other names of localhost are refused.
 func TestNameOfLocalhost(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{uiURL: "http://work.localhost:7420"})

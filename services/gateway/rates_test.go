@@ -10,8 +10,8 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// A-RATE-01 to A-RATE-06, A-ERR-CODE-09, A-TEST-06: each of the named limits is taken for its own route, all other
-// requests share one. Past a limit the answer is 429 with the time to wait.
+// Each named limit applies to its own route, and one limit applies to all other requests. Above a limit the answer
+// is 429 with the time to wait. A-RATE-01 to A-RATE-06, A-ERR-CODE-09, A-TEST-06.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -51,7 +51,7 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// Where rate limits are switched off no request takes a token, so none is refused.
+// If rate limits are off, no request takes a token, so none is refused.
 func TestRateLimitsOff(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{rateLimitsOff: true})
@@ -70,7 +70,7 @@ func TestRateLimitsOff(t *testing.T) {
 	}
 }
 
-// A number in a path that is no number of 64 bits is refused in words of the API.
+// A path parameter that is not a 64-bit integer is refused with a message of the API.
 func TestNumbersInPaths(t *testing.T) {
 	t.Parallel()
 	c := start(t, setup{}).operator()

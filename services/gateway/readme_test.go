@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/gateway"
 )
 
-// The README tells every key of the configuration.
+// The README mentions every key of the configuration.
 func TestTheREADMETellsEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("README.md")
@@ -18,7 +18,7 @@ func TestTheREADMETellsEveryKey(t *testing.T) {
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[gateway.Config]()) {
 		if key := f.Tag.Get("toml"); !strings.Contains(string(text), "`"+key+"`") {
-			t.Errorf("README.md does not tell of %s", key)
+			t.Errorf("README.md does not mention %s", key)
 		}
 	}
 }

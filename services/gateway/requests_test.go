@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// A malformed request is refused before a backend is asked (A-ERR-CODE-01, -02, A-WIRE-CTYPE-01, A-CONTRA-04).
+// A malformed request is refused before its backend is called (A-ERR-CODE-01, -02, A-WIRE-CTYPE-01, A-CONTRA-04).
 func TestBadRequests(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"body_limit": int64(1000)}})
@@ -97,7 +97,7 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// A body that is longer than it says to be is cut off at the limit, too.
+// A chunked body above the limit is refused.
 func TestChunkedBodyIsBounded(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"body_limit": int64(1000)}})
@@ -119,7 +119,7 @@ func TestChunkedBodyIsBounded(t *testing.T) {
 	}
 }
 
-// No header of a client reaches session-manager, as its caller or otherwise.
+// A client's headers do not reach session-manager, neither as the caller nor as metadata.
 func TestHeadersAreNotForwarded(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -140,7 +140,7 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 	})
 }
 
-// An empty body is an empty object, and HEAD is GET without a body.
+// An empty body counts as an empty object. HEAD is answered like GET, without a body.
 func TestEmptyBodyAndHead(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -155,8 +155,8 @@ func TestEmptyBodyAndHead(t *testing.T) {
 	}
 }
 
-// A path that no service can carry is unknown: every route answers 404 with the error object, and asks no service. So
-// are uploads, queries by graph and hooks, which do not exist (A-OPEN-01, A-OPEN-02).
+// A path with characters that no service accepts is answered with 404 and the error object on every route, without
+// a call. So are routes for uploads, GraphQL and webhooks, which do not exist (A-OPEN-01, A-OPEN-02).
 func TestPathsThatNameNothing(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -193,8 +193,7 @@ const languageServersJSON = `{"servers":[{"id":"01L","lang":"go","command":["gop
 	`"restart_count":0,` +
 	`"open_files":0,"project_id":"","root":"","caged":false,"started_at":0,"log":""}]}`
 
-// A slash in an id, written %2F, makes no other route of it: the route with the checked scope and body is called, or no
-// route.
+// A slash in an id, written as %2F, does not match another route: the request is answered with 404.
 func TestSlashesInsideIDs(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

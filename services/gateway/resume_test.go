@@ -7,8 +7,9 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// The whole of a session: hello, subscribe, frames on both channels in order, reconnect to another gateway, and resume
-// without a gap, byte for byte (A-TEST-04, A-WS-CTRL-01..05, A-WS-FRAME-01, -02, A-WS-REC-01, -02, A-TEST-05).
+// A session's client says hello, subscribes, gets the frames of both channels in order, reconnects to another
+// gateway and resumes without a gap, byte for byte (A-TEST-04, A-WS-CTRL-01..05, A-WS-FRAME-01, -02, A-WS-REC-01,
+// -02, A-TEST-05).
 func TestSessionFromHelloToResume(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -19,7 +20,7 @@ func TestSessionFromHelloToResume(t *testing.T) {
 	}
 	s.send("subscribe", `{"channels":["events"]}`)
 	s.sync()
-	q.publish(session, "output", 1) // a channel without a subscription sends no frame
+	q.publish(session, "output", 1) // the client is not subscribed to this channel
 	q.publish(session, "events", 2)
 	s.frames("events", q.all(session, "events", 1))
 	s.send("subscribe", `{"channels":["output","events"]}`)
@@ -47,7 +48,7 @@ func TestSessionFromHelloToResume(t *testing.T) {
 	s.frames("events", q.all(session, "events", 4))
 }
 
-// A reconnect while frames stream has each of them once, however the replay and the live frames meet.
+// A client that reconnects while frames are published gets each frame once.
 func TestResumeWhileStreaming(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -85,7 +86,7 @@ func TestResumeWhileStreaming(t *testing.T) {
 	<-done
 }
 
-// hello with 0 is everything there is, once the channel is subscribed.
+// hello with 0 sends all stored frames once the client subscribes to the channel.
 func TestHelloFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -99,11 +100,11 @@ func TestHelloFromTheBeginning(t *testing.T) {
 	s.frames("output", q.all(session, "output", 5))
 }
 
-// hello with 0 and an expired beginning goes on with the live frames and never fails.
+// hello with 0 succeeds even if the first frames have expired, and continues with live frames.
 func TestHelloFromABeginningThatIsGone(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
-	q.render(session, "output", 5, 0) // published, and stored no more
+	q.render(session, "output", 5, 0) // published and expired
 	q.publish(session, "output", 2)
 	q.render(session, "events", 3, 0)
 	s := d.operator().socket(session)
@@ -116,20 +117,20 @@ func TestHelloFromABeginningThatIsGone(t *testing.T) {
 	s.frames("events", q.all(session, "events", 4))
 }
 
-// A client with expired frames, or with numbers that were never published, is told so after the welcome
-// (A-WS-REC-03, -04, A-TEST-05).
+// A client that needs expired frames, or has numbers that were never published, is closed with resume_failed after
+// the welcome (A-WS-REC-03, -04, A-TEST-05).
 func TestResumeFailed(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
 		prepare func(*sequencer)
 		hello   string
 	}{
-		"a gap before what is stored": {
+		"a gap before the stored frames": {
 			func(q *sequencer) { q.render(session, "output", 5, 0); q.publish(session, "output", 2) }, `{"output":2}`,
 		},
-		"all is gone":            {func(q *sequencer) { q.render(session, "output", 5, 0) }, `{"output":2}`},
-		"ahead of what there is": {func(q *sequencer) { q.publish(session, "output", 5) }, `{"output":6}`},
-		"the other channel":      {func(q *sequencer) { q.render(session, "events", 5, 0) }, `{"output":0,"events":1}`},
+		"all frames expired":         {func(q *sequencer) { q.render(session, "output", 5, 0) }, `{"output":2}`},
+		"after an unpublished frame": {func(q *sequencer) { q.publish(session, "output", 5) }, `{"output":6}`},
+		"the other channel":          {func(q *sequencer) { q.render(session, "events", 5, 0) }, `{"output":0,"events":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +141,7 @@ func TestResumeFailed(t *testing.T) {
 			s.hello(x.hello)
 			s.closed("resume_failed", websocket.ClosePolicyViolation)
 			<-d.manager.released
-			s = c.socket(session) // a fresh hello works
+			s = c.socket(session) // a new hello succeeds
 			s.hello(`{}`)
 			s.sync()
 		})

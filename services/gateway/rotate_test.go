@@ -8,7 +8,8 @@ import (
 	gatewayv1 "kaged.dev/proto/gen/kaged/gateway/v1"
 )
 
-// Rotating makes old cookies and tokens worthless at once, and the new launch URL works (A-AUTH-LOOP-04, A-CSRF-04).
+// Rotating the secret revokes cookies and CSRF tokens at once, and the new launch URL works (A-AUTH-LOOP-04,
+// A-CSRF-04).
 func TestRotate(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -31,7 +32,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// A browser signs every other one out, and stays signed in itself; an API token may not (A-AUTH-LOOP-04).
+// A browser signs all other browsers out and stays signed in. An API token cannot do so (A-AUTH-LOOP-04).
 func TestSignOutOthers(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -49,7 +50,7 @@ func TestSignOutOthers(t *testing.T) {
 	bearer.do("POST", "/api/v1/auth/rotate", "").refused(t, "a token", 403, "forbidden")
 }
 
-// A secret that changed elsewhere, as by a restart of session-manager, is noticed within its age.
+// A secret that was replaced elsewhere, as by a restart of session-manager, is detected within secret_max_age.
 func TestSecretChangesElsewhere(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"secret_max_age": "1ns"}})
@@ -61,8 +62,8 @@ func TestSecretChangesElsewhere(t *testing.T) {
 	}
 }
 
-// A secret that is replaced, here or by another gateway, ends what was opened under the old one: sockets of sessions
-// and of the system, and streams of events. What an API token has opened stays, and so does what a new sign-in opens.
+// Replacing the secret, here or at another gateway, closes the sockets and streams that were opened with the old
+// cookies. Those of an API token and of a new sign-in stay open.
 func TestSignedOutSocketsEnd(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(*daemon){

@@ -42,35 +42,35 @@ import (
 	"kaged.dev/services/gateway/internal/server/systemsocket"
 )
 
-// Deps are the dependencies of a [Service]; every field but UIURL and Telemetry is needed.
+// Deps are the dependencies of a [Service]. Only UIURL and Telemetry are optional.
 type Deps struct {
 	Log     *slog.Logger
 	Version string
-	// Listen is the TCP address, host:port; port 0 picks one.
+	// Listen is the TCP address, host:port. Port 0 picks a free port.
 	Listen string
-	// UIURL is the base URL people see, empty for the listener's.
+	// UIURL is the base URL that people open; empty means the listener's URL.
 	UIURL string
-	// Insecure lets every caller in, NoSandbox says that cages are off.
+	// Insecure turns sign-in off. NoSandbox means that cages are off; the gateway only reports it.
 	Insecure, NoSandbox bool
-	// RateLimitsOff says that no rate limit is in force.
+	// RateLimitsOff turns rate limits off.
 	RateLimitsOff bool
-	// Operator is the user of loopback mode.
+	// Operator is the user id of the operator in loopback mode.
 	Operator string
-	// System is the deployment that operators share.
+	// System configures a deployment that operators share.
 	System config.System
-	// Dial returns the connection to a module, by the name that a backend of the contract has. DialAddress returns one to
-	// one of its processes, at the address of a lease's holder.
+	// Dial returns the connection to a module, by its name in package backends. DialAddress returns the connection to
+	// one process of a module, by the address that a lease names.
 	Dial        func(module string) grpc.ClientConnInterface
 	DialAddress func(service, address string) (grpc.ClientConnInterface, error)
 	// DialSupervisor returns a connection to the sandbox-supervisor of a workspace.
 	DialSupervisor func(workspace string) (grpc.ClientConnInterface, error)
-	// NATS is where the bus is.
+	// NATS configures the connection to the bus.
 	NATS bus.Config
-	// Telemetry are the process's traces and metrics. It may be nil.
+	// Telemetry has the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
 }
 
-// secretMinAge is the interval between two questions whether the secret has changed.
+// secretMinAge is the minimum interval between two queries for the current secret.
 const secretMinAge = time.Second
 
 // Service is the gateway. Make one with [New].
@@ -85,23 +85,23 @@ type Service struct {
 	hub     *socket.Hub
 	system  *systemsocket.Hub
 	tails   *logtail.Hub
-	rates   *rates.Limiter // nil for none
+	rates   *rates.Limiter // nil if rate limits are off
 	control *server.Control
 
-	listening chan struct{} // closed when the fields below are set
+	listening chan struct{} // closed once the fields below are set
 	address   string        // of the listener
 	http      *server.Server
 }
 
-// New returns a gateway. It starts no goroutine. It fails with fault.BadRequest for a UI URL or a listen address
-// that cannot be.
+// New returns a gateway and starts no goroutine. It fails with fault.BadRequest for an invalid UI URL or listen
+// address, and for an auth mode that [system] does not allow.
 func New(cfg Config, deps Deps) (*Service, error) {
 	if _, err := access.NewHosts(deps.Listen, deps.UIURL); err != nil {
 		return nil, err
 	}
 	if deps.System.Enabled && authMode(cfg, deps) != access.Sidecar {
-		return nil, fault.New(fault.BadRequest, `[system] enabled is for operators whom a sign-in proxy names; `+
-			`[services.gateway] auth is "sidecar" there, not %q.`, authMode(cfg, deps))
+		return nil, fault.New(fault.BadRequest, `[system] enabled needs a sign-in proxy: `+
+			`[services.gateway] auth must be "sidecar", not %q.`, authMode(cfg, deps))
 	}
 	conn := holding(deps, sessionManager)
 	operators := sessionmanagerv1.NewOperatorServiceClient(conn)
@@ -138,10 +138,10 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// sessionManager is the module that the gateway's own calls go to.
+// sessionManager is the module that answers the gateway's own calls.
 const sessionManager = "session-manager"
 
-// backend returns the connection to a module that answers routes of the contract.
+// backend returns the connection to a module with routes of the contract.
 func (s *Service) backend(module string) grpc.ClientConnInterface {
 	if module == sessionManager {
 		return s.conn
@@ -149,7 +149,8 @@ func (s *Service) backend(module string) grpc.ClientConnInterface {
 	return edits.New(registry.New(holding(s.deps, module), s.conn), s.audit)
 }
 
-// holding returns the connection to a module that follows it to the holder of a lease.
+// holding returns a connection to a module that repeats a call at the lease holder if another process has the
+// lease.
 func holding(deps Deps, module string) *holderconn.Conn {
 	return holderconn.New(deps.Dial(module), func(address string) (grpc.ClientConnInterface, error) {
 		return deps.DialAddress(module, address)
@@ -190,7 +191,7 @@ func (s *Service) socketDeps() socket.Deps {
 	}
 }
 
-// socketAge is how long sockets and streams last, 0 for any time.
+// socketAge is the maximum age of sockets and streams, 0 for no limit.
 func (s *Service) socketAge() time.Duration {
 	if s.info.AuthMode != access.Sidecar {
 		return 0
@@ -203,7 +204,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	gatewayv1.RegisterGatewayServiceServer(r, s.control)
 }
 
-// Run implements host.Service: it listens, and serves until ctx ends. It fails with fault.Unavailable if it cannot
+// Run implements host.Service: it listens and serves until ctx ends. It fails with fault.Unavailable if it cannot
 // listen.
 func (s *Service) Run(ctx context.Context) error {
 	listener, err := listen(s.deps.Listen)
@@ -229,14 +230,14 @@ func (s *Service) Run(ctx context.Context) error {
 	err = s.serve(ctx, listener)
 	stop()
 	others.Wait()
-	// The audit goes last, so that it has the last records of the others.
+	// The audit log stops last, because the other goroutines still write records while they stop.
 	stopAudit()
 	audit.Wait()
 	return err
 }
 
-// watchSecret asks again and again whether the secret has changed, until ctx ends: sockets that were opened under one
-// that another gateway has replaced end too.
+// watchSecret queries the secret at an interval until ctx ends. A change closes the sockets that were opened under
+// the replaced secret, also if another gateway has rotated it.
 func (s *Service) watchSecret(ctx context.Context) {
 	if s.info.AuthMode != access.Loopback {
 		return
@@ -246,14 +247,15 @@ func (s *Service) watchSecret(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			_, _ = s.gate.Secrets.Current(ctx) // a secret that cannot be asked for is used on
+			_, _ = s.gate.Secrets.Current(ctx) // on failure the cached secret stays in use
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// listeners passes on messages of the bus: frames to the sockets of sessions, notices to system sockets.
+// listeners passes on messages of the bus: frames to session sockets, notices to system sockets, log entries to
+// readers of logs.
 type listeners struct {
 	*socket.Hub
 	system *systemsocket.Hub
@@ -273,13 +275,13 @@ func (l listeners) Missed(storeLost bool) {
 	l.tails.Missed()
 }
 
-// listen opens the HTTP listener. It fails with fault.Unavailable, in the system's words.
+// listen opens the HTTP listener. It fails with fault.Unavailable and the operating system's reason.
 func listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		return l, nil
 	}
-	why := "it is no address of this machine"
+	why := "not an address of this machine"
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		why = errno.Error()
@@ -288,7 +290,7 @@ func listen(address string) (net.Listener, error) {
 		"The gateway cannot listen on %s: %s. Choose another address with --listen; port 0 picks a free one.", address, why)
 }
 
-// open makes the HTTP server, which needs to know the address it is reached at.
+// open creates the HTTP server. It needs the listener's address, for the check of Host and Origin.
 func (s *Service) open(address string) error {
 	hosts, err := access.NewHosts(address, s.deps.UIURL)
 	if err != nil {
@@ -316,14 +318,14 @@ func (s *Service) open(address string) error {
 	return nil
 }
 
-// serve serves HTTP until ctx ends and the requests of then are answered.
+// serve serves HTTP until ctx ends, then waits up to ShutdownTimeout for the requests in progress.
 func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	srv := &http.Server{
 		Handler:                      s.http,
 		DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout:            s.cfg.ReadTimeout.D(),
 		ReadTimeout:                  s.cfg.ReadTimeout.D(),
-		// From the end of the header on, so the answer's time comes on top of the request's.
+		// net/http counts it from the end of the header, so it includes the time to read and to serve the request.
 		WriteTimeout:   (s.cfg.ReadTimeout + s.cfg.RequestTimeout + s.cfg.WriteTimeout).D(),
 		IdleTimeout:    s.cfg.KeepAlive.D(),
 		MaxHeaderBytes: s.cfg.HeaderLimit,
@@ -343,7 +345,7 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	defer cancel()
 	if err := srv.Shutdown(end); err != nil {
 		s.deps.Log.Warn("requests were cut off", "error", err)
-		_ = srv.Close() // Only the listener could fail to close, and Shutdown has closed it.
+		_ = srv.Close() // Only closing the listener can fail, and Shutdown has closed it.
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return fault.Wrap(err, fault.Unavailable, "The gateway could not accept connections on %s.", s.address)
@@ -351,8 +353,8 @@ func (s *Service) serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// Drain implements host.Drainer: new requests are refused, clients of sockets are told, and it returns when they
-// have gone.
+// Drain implements host.Drainer. It refuses new requests, closes all sockets, and returns when the clients of
+// session sockets have gone or ctx ends.
 func (s *Service) Drain(ctx context.Context) {
 	select {
 	case <-s.listening:
@@ -377,7 +379,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return s.works(ctx)
 }
 
-// works fails while a dependency of requests is away.
+// works fails while the bus or session-manager is unavailable.
 func (s *Service) works(ctx context.Context) error {
 	if err := s.frames.Ready(); err != nil {
 		return err
@@ -399,7 +401,7 @@ func (s *Service) works(ctx context.Context) error {
 	return nil
 }
 
-// BaseURL returns the base URL of the listener, once there is one. It fails with ctx's fault.
+// BaseURL returns the base URL of the listener. It waits until the gateway listens, and fails with ctx's fault.
 func (s *Service) BaseURL(ctx context.Context) (string, error) {
 	select {
 	case <-s.listening:
@@ -410,11 +412,11 @@ func (s *Service) BaseURL(ctx context.Context) (string, error) {
 	if err != nil || !addr.Addr().IsUnspecified() {
 		return "http://" + s.address, nil
 	}
-	// A listener on every address is reached on this one from here.
+	// From this machine, a listener on all addresses is reached at 127.0.0.1.
 	return "http://" + netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), addr.Port()).String(), nil
 }
 
-// uiURL returns the base URL that people see.
+// uiURL returns the base URL that people open.
 func (s *Service) uiURL(ctx context.Context) (string, error) {
 	if s.deps.UIURL != "" {
 		return strings.TrimRight(s.deps.UIURL, "/"), nil
@@ -422,9 +424,9 @@ func (s *Service) uiURL(ctx context.Context) (string, error) {
 	return s.BaseURL(ctx)
 }
 
-// LaunchURL returns a URL that signs a browser in once, as soon as the gateway listens and session-manager answers;
-// in other modes than loopback, which need no launch token, the base URL. It fails with ctx's fault, or with
-// session-manager's.
+// LaunchURL returns a URL that signs a browser in once. It waits until the gateway listens and session-manager
+// answers. In other modes than loopback, which have no launch tokens, it returns the base URL. It fails with ctx's
+// fault or with session-manager's.
 func (s *Service) LaunchURL(ctx context.Context) (string, error) {
 	if s.info.AuthMode != access.Loopback {
 		return s.uiURL(ctx)

@@ -10,10 +10,11 @@ import (
 	"kaged.dev/services/gateway"
 )
 
-// A gateway can be built and dropped, runs, stops, and does so twice; also without its dependencies.
+// A gateway can be created and dropped, and can run and stop twice, with or without its dependencies.
 func TestLifecycle(t *testing.T) {
 	nats := bustest.Server(t)
-	nats.Frames(t, bus.FramesConfig{}) // the server's goroutines for the stream are there before
+	// the server starts its goroutines for the stream before the test counts goroutines
+	nats.Frames(t, bus.FramesConfig{})
 	for name, inProcess := range map[string]host.NATS{
 		"with a bus": {InProcess: nats}, "without": {URL: "nats://127.0.0.1:1"},
 	} {

@@ -17,7 +17,7 @@ import (
 
 const session = "01HZX0000000000000000000AA"
 
-// quick is a config with short waits.
+// quick returns a configuration with short timeouts.
 func quick(more map[string]any) map[string]any {
 	c := map[string]any{"flush_window": "20ms", "grace": "300ms", "stored_timeout": "100ms"}
 	for k, v := range more {
@@ -41,8 +41,8 @@ func onSession(t testing.TB, s setup) (*daemon, *sequencer) {
 	return d, q
 }
 
-// The upgrade is refused like any request, before the connection is switched (A-WS-UP-01..05, A-CSRF-05,
-// A-CONTRA-08, A-ERR-CODE-06, -07).
+// A refused upgrade is an HTTP answer like that of any request (A-WS-UP-01..05, A-CSRF-05, A-CONTRA-08,
+// A-ERR-CODE-06, -07).
 func TestUpgradeRefusals(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{})
@@ -104,8 +104,8 @@ func TestUpgradeRefusals(t *testing.T) {
 	}
 }
 
-// A second socket is refused, also at another gateway; a takeover ends the first (A-WS-UP-03, -04, A-CONTRA-07,
-// A-WS-CLOSE-01, -04).
+// A second socket of a session is refused, also at another gateway. A takeover closes the first one (A-WS-UP-03,
+// -04, A-CONTRA-07, A-WS-CLOSE-01, -04).
 func TestSingleAttach(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -131,7 +131,7 @@ func TestSingleAttach(t *testing.T) {
 	second.frames("output", q.all(session, "output", 1))
 }
 
-// There are as many sockets as the configuration allows, and room again when one has gone.
+// The number of sockets is limited. A closed socket makes room for a new one.
 func TestSocketsAreBounded(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"sockets": 1})})
@@ -152,7 +152,7 @@ func TestSocketsAreBounded(t *testing.T) {
 	}
 }
 
-// A breach of the protocol ends the socket with a reason (A-WS-FRAME-03, -04, A-WS-CTRL-01, A-WS-OUT-09,
+// A frame that breaks the protocol closes the socket with a reason (A-WS-FRAME-03, -04, A-WS-CTRL-01, A-WS-OUT-09,
 // A-WS-EV-12).
 func TestPolicyViolations(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestPolicyViolations(t *testing.T) {
 	}
 }
 
-// A channel there is not is answered and not met with silence, and the socket stays (A-WS-PTY-01).
+// Subscribing to an unknown channel is answered with an error, and the socket stays open (A-WS-PTY-01).
 func TestUnknownChannels(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -223,8 +223,7 @@ func TestUnknownChannels(t *testing.T) {
 	s.frames("output", q.all(session, "output", 1))
 }
 
-// An operator is warned on events of weaker protection, once per socket, outside the session's numbers
-// (A-WS-EV-07).
+// The daemon's warnings are sent on events once per socket, outside the session's numbers (A-WS-EV-07).
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{insecure: true, noSandbox: true})
@@ -243,8 +242,8 @@ func TestWarnings(t *testing.T) {
 	s.sync()
 }
 
-// A client that reads too slowly is told and let go; it gets the missed frames when it comes back (A-WS-BP-02, -03,
-// A-FAIL-06).
+// A client that reads too slowly is closed with backpressure. After a reconnect it gets the missed frames
+// (A-WS-BP-02, -03, A-FAIL-06).
 func TestBackpressure(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"output_buffer": int64(64 << 10), "closing_timeout": "1m"})})
@@ -253,9 +252,10 @@ func TestBackpressure(t *testing.T) {
 	s.hello(`{}`)
 	s.send("subscribe", `{"channels":["output"]}`)
 	s.sync()
-	q.publish(session, "output", 1) // and read: under load no frame may be sent ahead of the end
+	// The client reads one frame first, because under load the closing frame may come before any other.
+	q.publish(session, "output", 1)
 	last := s.want("output", "message.delta").Seq
-	for range 800 { // until the network's own buffer is full, too
+	for range 800 { // until the network's buffer is full too
 		q.publishSized(session, "output", 1, 16<<10)
 	}
 	<-d.manager.released
@@ -285,8 +285,8 @@ func TestBackpressure(t *testing.T) {
 	s.frames("output", q.all(session, "output", int(last)+1))
 }
 
-// Each channel has a limit of its own, by default the specification's: a slow client of events is let go after
-// fewer bytes than one of output, and one that asks and does not read the answers is let go, too (A-WS-BP-02).
+// Each channel has its own limit, by default the specification's. A slow client of events and a client that does
+// not read the answers to its frames are closed with backpressure (A-WS-BP-02).
 func TestBackpressureOfEachChannel(t *testing.T) {
 	t.Parallel()
 	if c := gateway.DefaultConfig(); c.OutputBuffer != 4<<20 || c.EventsBuffer != 64<<10 {
@@ -306,7 +306,7 @@ func TestBackpressureOfEachChannel(t *testing.T) {
 				err := s.conn.WriteMessage(websocket.TextMessage,
 					[]byte(`{"channel":"control","type":"subscribe","payload":`+payload+`}`))
 				if err != nil {
-					return // it was let go
+					return // the socket was closed
 				}
 			}
 		},
@@ -333,7 +333,8 @@ func TestBackpressureOfEachChannel(t *testing.T) {
 	}
 }
 
-// A client that is silent is let go, one that answers pings is not (A-WS-CLOSE-01, -04, A-WS-UP-04, A-TEST-05).
+// A silent client is closed with idle_timeout. A client that answers pings is not (A-WS-CLOSE-01, -04, A-WS-UP-04,
+// A-TEST-05).
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"idle_timeout": "900ms"})})
@@ -352,7 +353,7 @@ func TestIdle(t *testing.T) {
 	published := make(chan struct{})
 	go func() {
 		defer close(published)
-		for range 4 { // longer than the limit
+		for range 4 { // longer than the timeout
 			<-pings
 		}
 		q.publish(session, "output", 1)
@@ -361,8 +362,8 @@ func TestIdle(t *testing.T) {
 	<-published
 }
 
-// When another socket asks for the session, a client that has vanished is let go at once and not when its time is
-// over; one that is there stays (A-WS-UP-04).
+// When another socket asks for the session, a client that does not answer within the probe timeout is closed. A
+// client that answers stays (A-WS-UP-04).
 func TestWantedSession(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"probe_timeout": "1s"})})
@@ -386,7 +387,7 @@ func TestWantedSession(t *testing.T) {
 	<-d.manager.released
 }
 
-// The end of a session ends its socket, after the frames that tell of it (A-WS-CLOSE-01, -03, A-SESS-DEL-01).
+// The end of a session closes its socket after the frames that report the end (A-WS-CLOSE-01, -03, A-SESS-DEL-01).
 func TestSessionEnded(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"flush_window": "1s"})})
@@ -409,7 +410,7 @@ func TestSessionEnded(t *testing.T) {
 	}
 }
 
-// A gateway that stops tells its sockets (A-FAIL-07, A-WS-CLOSE-01).
+// A stopping gateway closes its sockets with server_shutdown (A-FAIL-07, A-WS-CLOSE-01).
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{})
@@ -422,7 +423,8 @@ func TestShutdown(t *testing.T) {
 	got.refused(t, "an upgrade while it stops", 503, "unavailable")
 }
 
-// A holder that crashes and comes back is not noticed by the client; one that does not is, after the grace.
+// A client does not notice that its holder crashes or stops, if another holder answers within the grace. Otherwise
+// it is closed with server_shutdown.
 func TestHolderComesBack(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"grace": "2s"})})
@@ -442,7 +444,8 @@ func TestHolderComesBack(t *testing.T) {
 	s.closed("server_shutdown", websocket.CloseGoingAway)
 }
 
-// A change of the session while its holder was away is told.
+// If the session ended or its frames were lost while its holder was unavailable, the client is closed with the
+// reason.
 func TestHolderComesBackWithoutTheSession(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -457,13 +460,12 @@ func TestHolderComesBackWithoutTheSession(t *testing.T) {
 	q.publish(session, "output", 3)
 	s = c.socket(session)
 	s.hello(`{"output":3}`)
-	d.manager.with(func() { d.manager.seqs[session]["output"] = 1 }) // it counts from an earlier point
+	d.manager.with(func() { d.manager.seqs[session]["output"] = 1 }) // the holder counts from an earlier point
 	d.manager.end(session, nil)
 	s.closed("resume_failed", websocket.ClosePolicyViolation)
 }
 
-// The bus may go and come back: frames published meanwhile come in order, and the socket stays; after the grace it
-// does not.
+// Frames that are published while the bus restarts arrive in order, and the socket stays open.
 func TestBusComesBack(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{config: quick(map[string]any{"grace": "5s"})})
@@ -481,7 +483,7 @@ func TestBusComesBack(t *testing.T) {
 	s.frames("output", q.all(session, "output", 2))
 }
 
-// The bus is away for longer than the grace.
+// A bus that is unavailable for longer than the grace closes the sockets.
 func TestBusStaysAway(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{})
@@ -494,7 +496,8 @@ func TestBusStaysAway(t *testing.T) {
 	got.refused(t, "an upgrade without a bus", 503, "unavailable")
 }
 
-// A client may close as it likes (A-WS-CLOSE-02), or just go; the session is free at once.
+// A client may close its socket in order (A-WS-CLOSE-02) or drop the connection. In both cases the session is
+// released.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{})

@@ -11,7 +11,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// sse is a stream of events as a client reads it.
+// sse is a client's end of a stream of server-sent events.
 type sse struct {
 	t    *testing.T
 	body *bufio.Reader
@@ -38,11 +38,11 @@ func (c *client) stream(t *testing.T, query, last string) *sse {
 		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
 	}
 	s := &sse{t, bufio.NewReader(resp.Body)}
-	s.next() // the comment that it begins with
+	s.next() // the first comment
 	return s
 }
 
-// next returns the next event, its lines joined by |.
+// next returns the lines of the next event, joined by |. It skips keepalive comments.
 func (s *sse) next() string {
 	s.t.Helper()
 	var lines []string
@@ -62,8 +62,8 @@ func (s *sse) next() string {
 	}
 }
 
-// Readers follow a session that a socket holds, each from where it was, with every frame once and in the order of its
-// channel; a place that is gone, or never was, is resume_failed.
+// Several readers follow a session that a socket holds, each from its own position, and get each frame once and in
+// order. A reader that needs expired or unpublished frames gets resume_failed.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -109,7 +109,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// A session that has no frame yet is followed from its first one, and another operator's session is not found.
+// A session without frames is followed from its first frame. The session of another operator is not found.
 func TestStreamFromNothing(t *testing.T) {
 	t.Parallel()
 	d, q := onSession(t, setup{})
@@ -123,16 +123,16 @@ func TestStreamFromNothing(t *testing.T) {
 		}
 	}
 	const path = "/api/v1/sessions/" + session + "/stream"
-	c.get(path+"?channels=control").refused(t, "a channel there is not", 400, "validation_failed")
+	c.get(path+"?channels=control").refused(t, "an unknown channel", 400, "validation_failed")
 	c.header = http.Header{"Last-Event-ID": {"nonsense"}}
-	c.get(path).refused(t, "an id that no event had", 400, "validation_failed")
+	c.get(path).refused(t, "an invalid Last-Event-ID", 400, "validation_failed")
 	c.header = http.Header{}
 	d.manager.replies(nil, fault.New(fault.NotFound, "There is no session."))
 	c.get(path).refused(t, "another's session", 404, "not_found")
 	d.client().get(path).refused(t, "a stranger", 401, "unauthenticated")
 }
 
-// Streams, which have no end, take no place among the requests that are served.
+// Streams do not count as requests that are being served.
 func TestStreamsKeepNoRequestWaiting(t *testing.T) {
 	t.Parallel()
 	d, _ := onSession(t, setup{config: quick(map[string]any{"requests": 4})})

@@ -21,7 +21,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// into reads an answer of 200 into m.
+// into parses an answer of status 200 into m.
 func (a answer) into(t *testing.T, m proto.Message) {
 	t.Helper()
 	if a.status != 200 {
@@ -32,8 +32,8 @@ func (a answer) into(t *testing.T, m proto.Message) {
 	}
 }
 
-// Every answer of every kind carries an id of its own and the version, and the warnings exactly in the modes that
-// have them (A-HDR-OUT-01..03, A-AUTH-INSEC-02, A-TEST-08, A-ME-04).
+// Every answer has a request id of its own and the daemon's version. It has the warnings in exactly the modes that
+// cause them (A-HDR-OUT-01..03, A-AUTH-INSEC-02, A-TEST-08, A-ME-04).
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -73,8 +73,8 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 }
 
-// The console is served at the address of each of its views, without sign-in and without data: its policy lets its
-// own files alone run, and they come with a tag, in gzip if that is accepted.
+// The console is served at the path of each of its views, without sign-in and without data. Its policy allows its
+// own files only. The files have entity tags, and are sent in gzip to clients that accept it.
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{nats: bustest.Server(t)}).ready()
@@ -135,7 +135,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// The routes without an operator answer as the contract says, and never in HTML under /api (A-URL-TOP-01,
+// The routes without sign-in answer as the contract says, and never with HTML under /api (A-URL-TOP-01,
 // A-SVC-HEALTH-01, A-SVC-VERS-01, A-WIRE-VERS-02, A-WIRE-CTYPE-03, A-UI-01, A-UI-02).
 func TestOpenRoutes(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestOpenRoutes(t *testing.T) {
 		"<title>kaged</title>", "/static/console.js", `name="kaged-sign-in" content="insecure"`,
 	} {
 		if !strings.Contains(page.body, want) {
-			t.Errorf("the page does not tell %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	if policy := page.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
@@ -176,8 +176,7 @@ func TestOpenRoutes(t *testing.T) {
 	}
 }
 
-// Every caller may read the schema of the project file, which is one that editors understand; an unknown version is
-// not found (A-DSLV-04).
+// Every caller can read the JSON Schema of the project file. An unknown version is not found (A-DSLV-04).
 func TestSchemaOfTheProjectFile(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -219,8 +218,8 @@ func TestSchemaOfTheProjectFile(t *testing.T) {
 	d.client().do("POST", "/api/v1/dsl/schema", "").refused(t, "a method it does not take", 405, "method_not_allowed")
 }
 
-// /readyz reports whether the dependencies of requests are there, without an error object, and /healthz does not
-// care (A-SVC-READY-01, -02, A-SVC-HEALTH-01).
+// /readyz reports whether the dependencies of requests are available, without an error object. /healthz does not
+// depend on them (A-SVC-READY-01, -02, A-SVC-HEALTH-01).
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	starting := func(d *daemon, what, why string) {
@@ -247,8 +246,8 @@ func TestReadiness(t *testing.T) {
 	start(t, setup{nats: d.nats, config: map[string]any{"auth": "sidecar", "sidecar_nonce": "n"}}).ready()
 }
 
-// A gateway above its limit says so (A-FAIL-01), and one that stops does so too, while its running requests are
-// finished (A-ERR-CODE-12, A-FAIL-07).
+// A gateway above its request limit refuses further requests (A-FAIL-01). A stopping gateway refuses new requests
+// and finishes those in progress (A-ERR-CODE-12, A-FAIL-07).
 func TestFullAndStopping(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"requests": int64(1)}})
@@ -281,12 +280,12 @@ func TestFullAndStopping(t *testing.T) {
 	go func() { testkit.Stop(t, d.Running); close(stopped) }()
 	close(leave)
 	if got := <-slow; got.status != 200 {
-		t.Errorf("the request of before: %d %s", got.status, got.body)
+		t.Errorf("the request in progress: %d %s", got.status, got.body)
 	}
 	<-stopped
 }
 
-// A request that takes too long is cut off, one to a service that is gone is told so.
+// A request is answered with deadline_exceeded at its timeout.
 func TestSlowAndGone(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"request_timeout": "50ms"}})
@@ -300,7 +299,7 @@ func TestSlowAndGone(t *testing.T) {
 	c.get("/api/v1/projects").refused(t, "slow", 504, "deadline_exceeded")
 }
 
-// A panic is answered with internal, and the log has its stack under the request's id (A-ERR-CODE-10).
+// A panic is answered with internal. The log has the stack and the request id (A-ERR-CODE-10).
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})
@@ -311,11 +310,11 @@ func TestPanic(t *testing.T) {
 	r := c.get("/api/v1/projects").refused(t, "panic", 500, "internal")
 	if text := d.log.String(); !strings.Contains(text, "boom") ||
 		!strings.Contains(text, fmt.Sprintf("request_id=%s", r.RequestID)) {
-		t.Error("the log does not tell")
+		t.Error("the log has no line with the panic and the request id")
 	}
 }
 
-// Headers that are too large end a connection before they are parsed.
+// A request with headers above the limit is refused before the headers are parsed.
 func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"header_limit": int64(4096)}})

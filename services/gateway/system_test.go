@@ -20,7 +20,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// CountRunning counts one run, for every operator.
+// CountRunning returns one running session for every operator.
 func (m *manager) CountRunning(ctx context.Context, _ *apiv1.CountRunningRequest) (*apiv1.CountRunningResponse, error) {
 	owner := ident.CallerFrom(ctx).UserID
 	return &apiv1.CountRunningResponse{Version: 5, Count: &apiv1.RunningCount{
@@ -29,7 +29,7 @@ func (m *manager) CountRunning(ctx context.Context, _ *apiv1.CountRunningRequest
 	}}, nil
 }
 
-// systemSocket is a client's system socket.
+// systemSocket is a client's end of a system socket.
 type systemSocket struct {
 	t    *testing.T
 	conn *websocket.Conn
@@ -50,7 +50,7 @@ func (c *client) systemSocket(t *testing.T) *systemSocket {
 	return &systemSocket{t, conn}
 }
 
-// userID returns the id that the client is signed in as.
+// userID returns the user id of the signed-in client.
 func (c *client) userID() string {
 	c.d.t.Helper()
 	var me struct {
@@ -72,7 +72,7 @@ func (s *systemSocket) next() string {
 	return string(data)
 }
 
-// tell sends notices to gateways as session-manager and the service issue do.
+// tell publishes a notice as session-manager and the service issue do.
 func tell(t *testing.T, nats *bustest.Private, subject string, m proto.Message) {
 	t.Helper()
 	conn, err := bus.Connect(t.Context(), bus.Config{InProcess: nats})
@@ -89,8 +89,8 @@ func tell(t *testing.T, nats *bustest.Private, subject string, m proto.Message) 
 	}
 }
 
-// Every system socket of an operator, at any gateway, begins with hello and the count and then gets the operator's
-// notices, numbered by itself; counts that were overtaken and notices of others are left out (A-SYS-01 to A-SYS-06,
+// Each system socket of an operator, at any gateway, gets hello and the count first and then the operator's
+// notices, with its own numbers. Outdated counts and notices of other operators are left out (A-SYS-01 to A-SYS-06,
 // A-SYS-09).
 func TestSystemSocket(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestSystemSocket(t *testing.T) {
 	}
 }
 
-// The upgrade needs sign-in, the CSRF token and a handshake (A-SYS-01).
+// The upgrade needs sign-in, the CSRF token and a WebSocket handshake (A-SYS-01).
 func TestSystemSocketRefusals(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{})

@@ -12,15 +12,15 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// binary is a binary frame as it came.
+// binary is a received binary frame.
 type binary struct {
 	kind    byte
-	process string // of an addressed one
+	process string // of an addressed frame
 	data    string
 	event   frame // of a control event
 }
 
-// binary returns the next frame and fails the test unless it is binary.
+// binary returns the next frame and fails the test unless the frame is binary.
 func (s *ws) binary() binary {
 	s.t.Helper()
 	kind, data, err := s.conn.ReadMessage()
@@ -40,7 +40,7 @@ func (s *ws) binary() binary {
 	return b
 }
 
-// output reads binary frames until they hold the bytes.
+// output reads binary frames until it has as many bytes as want, and compares them.
 func (s *ws) output(want string) {
 	s.t.Helper()
 	got := ""
@@ -65,7 +65,7 @@ func (s *ws) event(kind string) frame {
 	return b.event
 }
 
-// position reads pty.position and fails the test unless it says this.
+// position reads pty.position and fails the test unless it has these values.
 func (s *ws) position(offset, missing, replayEnd string) {
 	s.t.Helper()
 	f := s.event("pty.position")
@@ -82,9 +82,9 @@ func onTerminal(t *testing.T, s setup) (d *daemon, process string, p *boxed) {
 	return d, process, d.box.begin(process, session)
 }
 
-// The terminal of a background process is shown as plain binary frames: what is kept, then what comes, however it is
-// cut; input and sizes go the other way, and its end is told, after which the channel is silent (A-WS-PTY-01 to -05,
-// A-EX-04).
+// The terminal of a background process is sent as plain binary frames: first the stored output, then new output, at
+// any boundaries. Input and sizes go to the process. After the end of the process the channel is silent
+// (A-WS-PTY-01 to -05, A-EX-04).
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{})
@@ -122,8 +122,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A second terminal on a socket is refused unless its frames name their process; then streams, input and ends are
-// told apart (A-CONTRA-16).
+// A second terminal on a socket is refused unless its frames are addressed. Addressed frames keep output, input and
+// ends of the terminals apart (A-CONTRA-16).
 func TestAddressedTerminals(t *testing.T) {
 	t.Parallel()
 	d, one, p := onTerminal(t, setup{config: quick(map[string]any{"terminals": int64(2)})})
@@ -171,8 +171,8 @@ func TestAddressedTerminals(t *testing.T) {
 	}
 }
 
-// Two windows show one process, beside the client that holds the session: both have every byte, and either types. A
-// window resumes at the byte it has, and its socket has no other channel.
+// Two windows show one process while another client holds the session. Both get every byte, and both can type. A
+// window resumes at an offset and has no channel but terminals.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{})
@@ -219,7 +219,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A channel is opened only for a background process of the session itself; ids are not trusted.
+// A terminal can be opened only for a background process of the socket's own session, for any id that a client
+// sends.
 func TestTerminalsOfOthers(t *testing.T) {
 	t.Parallel()
 	d, id, _ := onTerminal(t, setup{})
@@ -245,7 +246,7 @@ func TestTerminalsOfOthers(t *testing.T) {
 	s.sync()
 }
 
-// What is no input breaks the protocol, also while a terminal is shown (A-WS-FRAME-03).
+// A binary frame that is not input breaks the protocol, also while a terminal is shown (A-WS-FRAME-03).
 func TestHostileBinaryFrames(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{})
@@ -280,8 +281,8 @@ func TestHostileBinaryFrames(t *testing.T) {
 	}
 }
 
-// A supervisor that is away for a moment is asked again and goes on at the next byte. One that was restarted knows no
-// process: its end is told as lost.
+// After an outage of the supervisor the output continues at the next byte. A restarted supervisor does not know the
+// process, whose end is reported as lost.
 func TestTerminalOfARestartedSupervisor(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{})
@@ -302,8 +303,8 @@ func TestTerminalOfARestartedSupervisor(t *testing.T) {
 	s.sync()
 }
 
-// A client that does not read makes the terminal's reader wait. It keeps its socket, and is told how much was not
-// kept meanwhile.
+// While a client does not read, the reading of its terminal waits. The client keeps its socket and is told the size
+// of the gap.
 func TestTerminalOfASlowClient(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{config: quick(map[string]any{"pty_buffer": int64(64 << 10)})})
@@ -345,8 +346,8 @@ func TestTerminalOfASlowClient(t *testing.T) {
 	s.sync()
 }
 
-// A line is recorded before it is passed on, letters soon after. A line that the terminal hides leaves no text.
-// Without its record no line is passed on.
+// A line is recorded before it is sent to the process; other input is recorded soon after. The record of a hidden
+// line has no text. A line that cannot be recorded is not sent.
 func TestRecordsOfInput(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{})
@@ -406,7 +407,7 @@ func TestRecordsOfInput(t *testing.T) {
 	}
 }
 
-// Input for a process that does not read waits, up to a limit; what is more is refused, and the socket stays.
+// Input for a process that does not read waits up to a limit. Further input is refused, and the socket stays open.
 func TestInputThatWaits(t *testing.T) {
 	t.Parallel()
 	d, id, p := onTerminal(t, setup{config: quick(map[string]any{"pty_input": int64(1000)})})

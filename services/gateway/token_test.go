@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/gateway/internal/core/access"
 )
 
-// bearing returns a client with an API token, which the manager knows as user's with a scope.
+// bearing returns a client with an API token of user with a scope.
 func (d *daemon) bearing(user string, scope apiv1.TokenScope) *client {
 	text := access.TokenPrefix + user + scope.String()
 	d.manager.with(func() {
@@ -28,8 +28,8 @@ func (d *daemon) bearing(user string, scope apiv1.TokenScope) *client {
 	return c
 }
 
-// neededOf returns the needs of the contract's routes, by the rule of the documentation: reading needs read, work
-// on sessions and issues run, everything else admin, and tokens are for operators in person.
+// neededOf returns the scope that a route should need by the documentation: reading needs read, work on sessions
+// and issues needs run, everything else needs admin, and tokens cannot manage tokens.
 func neededOf(e exchange) access.Scope {
 	switch {
 	case strings.Contains(e.route, "/tokens"):
@@ -44,8 +44,8 @@ func neededOf(e exchange) access.Scope {
 	return access.ScopeAdmin
 }
 
-// A token lets its owner in for exactly the routes of its scope, without cookies and without a CSRF token. Its
-// changes are in the audit under its id, and so are its refusals.
+// A token allows exactly the routes of its scope, without cookies and CSRF token. Its changes and its refusals are
+// recorded in the audit log; changes have its id.
 func TestScopesOfTokens(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"operator": "ann", "audit_denials": 10_000}})
@@ -88,16 +88,16 @@ func TestScopesOfTokens(t *testing.T) {
 	}
 }
 
-// An unknown token is refused like no sign-in at all, also beside a good cookie; one of another operator is refused
-// if the mode or the sidecar names one; insecure mode ignores all of them.
+// An unknown token is refused even beside a valid cookie. A token of another operator is refused in loopback mode,
+// and behind a sidecar that names an operator. Insecure mode ignores tokens.
 func TestTokensByMode(t *testing.T) {
 	t.Parallel()
 	sidecar := map[string]any{"auth": "sidecar", "sidecar_nonce": "nonce"}
 	for name, c := range map[string]struct {
 		setup  setup
-		header http.Header // besides the token, which is ann's
-		token  string      // another one
-		reason string      // "" for an admitted caller
+		header http.Header // in addition to ann's token
+		token  string      // replaces ann's token
+		reason string      // "" for an accepted caller
 		user   string
 	}{
 		"loopback": {setup{config: map[string]any{"operator": "ann"}}, nil, "", "", "ann"},
@@ -166,7 +166,8 @@ func TestTokensByMode(t *testing.T) {
 	}
 }
 
-// A request with two credentials is refused, and one that came with a cookie as well is the token's.
+// A token takes precedence over a cookie: an invalid token is refused beside a valid cookie. Two tokens are
+// refused.
 func TestTwoCredentials(t *testing.T) {
 	t.Parallel()
 	d := start(t, setup{config: map[string]any{"operator": "ann"}})

@@ -17,11 +17,11 @@ import (
 	"kaged.dev/services/gateway/internal/server"
 )
 
-// v1File is everything that was ever published under /api/v1 and in a socket's frames, a line each.
+// v1File lists every published part of /api/v1 and of a socket's frames, one per line.
 const v1File = "testdata/v1.txt"
 
-// The published parts of version 1 of the API stay: no route, field, value or code of an error goes, and no field
-// changes its type (A-WIRE-VERS-03, A-ERR-SHAPE-02). KAGED_UPDATE=1 writes down new parts, so that they stay too.
+// No published part of version 1 of the API disappears: no route, field, value or error code, and no field changes
+// its type (A-WIRE-VERS-03, A-ERR-SHAPE-02). With KAGED_UPDATE=1 the test adds new parts to the list.
 func TestVersion1OnlyGrows(t *testing.T) {
 	now := published()
 	data, err := os.ReadFile(v1File)
@@ -49,7 +49,7 @@ func TestVersion1OnlyGrows(t *testing.T) {
 	}
 }
 
-// published returns the parts that clients see now.
+// published returns the current parts of the API that clients can see.
 func published() map[string]bool {
 	p := publication{}
 	for _, route := range server.ContractRoutes() {
@@ -80,7 +80,7 @@ func published() map[string]bool {
 // publication is a set of lines.
 type publication map[string]bool
 
-// message adds the fields of a message, and of those it holds.
+// message adds the fields of a message and of the messages in its fields.
 func (p publication) message(m protoreflect.MessageDescriptor) {
 	if !strings.HasPrefix(string(m.FullName()), "kaged.") || p["message "+string(m.FullName())] {
 		return
@@ -107,7 +107,7 @@ func kindOf(f protoreflect.FieldDescriptor) string {
 	one := func(f protoreflect.FieldDescriptor) string {
 		switch {
 		case proto.GetExtension(f.Options(), commonv1.E_RawJson).(bool):
-			return "google.protobuf.Value" // as clients see it: any JSON
+			return "google.protobuf.Value" // clients see any JSON
 		case f.Message() != nil:
 			return string(f.Message().FullName())
 		case f.Enum() != nil:

@@ -21,7 +21,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// sequencer publishes the frames of sessions as their holder does.
+// sequencer publishes frames as the holder of a session does.
 type sequencer struct {
 	t       testing.TB
 	manager *manager
@@ -38,12 +38,12 @@ func newSequencer(t testing.TB, d *daemon) *sequencer {
 	}
 }
 
-// begin makes a session known.
+// begin adds a session to the fake session-manager.
 func (s *sequencer) begin(session string) {
 	s.manager.with(func() { s.manager.seqs[session] = map[string]int64{"output": 0, "events": 0} })
 }
 
-// render renders n frames that follow the channel's last and counts them as published.
+// render appends n frames to the channel's published frames without storing them in the bus.
 func (s *sequencer) render(session, name string, n, size int) (first int64, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *sequencer) store(session, name string, first int64, n int, body []byte)
 			return
 		}
 		select {
-		case <-time.After(10 * time.Millisecond): // the bus is away
+		case <-time.After(10 * time.Millisecond): // the bus is unavailable
 		case <-s.t.Context().Done():
 			s.t.Fatalf("publishing: %v", err)
 		}
@@ -104,7 +104,7 @@ type ws struct {
 	conn *websocket.Conn
 }
 
-// wish is how a client asks for a socket.
+// wish has the parameters of an upgrade.
 type wish struct {
 	query     string
 	header    http.Header
@@ -112,7 +112,7 @@ type wish struct {
 	noCSRF    bool
 }
 
-// dial asks for a socket; a refusal is an answer.
+// dial requests a socket. If the upgrade is refused, it returns nil and the answer.
 func (c *client) dial(session string, w wish) (*ws, answer) {
 	c.d.t.Helper()
 	header := http.Header{}
@@ -131,7 +131,7 @@ func (c *client) dial(session string, w wish) (*ws, answer) {
 	if resp != nil {
 		got = answer{status: resp.StatusCode, header: resp.Header}
 		if err != nil {
-			body, _ := io.ReadAll(resp.Body) // the dialer keeps the beginning, which is all there is
+			body, _ := io.ReadAll(resp.Body) // the dialer keeps the beginning, which is enough
 			got.body = string(body)
 		}
 	}
@@ -152,7 +152,7 @@ func (c *client) socket(session string) *ws {
 	return s
 }
 
-// frame is a frame as it came.
+// frame is a received frame.
 type frame struct {
 	text    string
 	Channel string          `json:"channel"`
@@ -169,7 +169,7 @@ func (f frame) field(name string) string {
 	return fmt.Sprint(m[name])
 }
 
-// send sends a control frame; the payload is JSON.
+// send sends a control frame with a payload in JSON.
 func (s *ws) send(frameType, payload string) {
 	s.t.Helper()
 	s.raw(websocket.TextMessage, fmt.Sprintf(`{"channel":"control","seq":1,"type":%q,"payload":%s}`, frameType, payload))
@@ -182,7 +182,7 @@ func (s *ws) raw(kind int, data string) {
 	}
 }
 
-// next returns the next frame, or the error the socket ended with.
+// next returns the next frame, or the error with which the socket ended.
 func (s *ws) next() (frame, error) {
 	s.t.Helper()
 	kind, data, err := s.conn.ReadMessage()
@@ -196,7 +196,7 @@ func (s *ws) next() (frame, error) {
 	return f, nil
 }
 
-// want returns the next frame and fails the test unless it is of this channel and type.
+// want returns the next frame and fails the test unless it has this channel and type.
 func (s *ws) want(name, frameType string) frame {
 	s.t.Helper()
 	f, err := s.next()
@@ -209,14 +209,14 @@ func (s *ws) want(name, frameType string) frame {
 	return f
 }
 
-// hello greets and returns the welcome; seen is the JSON of resume_from_seq.
+// hello sends hello and returns the welcome. seen is the JSON of resume_from_seq.
 func (s *ws) hello(seen string) frame {
 	s.t.Helper()
 	s.send("hello", `{"resume_from_seq":`+seen+`}`)
 	return s.want("control", "welcome")
 }
 
-// frames reads n frames of a channel and fails the test unless they are these, byte for byte.
+// frames reads frames of a channel and fails the test unless they equal want byte for byte.
 func (s *ws) frames(name string, want []string) {
 	s.t.Helper()
 	for i, w := range want {
@@ -230,15 +230,15 @@ func (s *ws) frames(name string, want []string) {
 	}
 }
 
-// sync proves that no frame was sent before: the pong is the next frame.
+// sync proves that no frame is queued: the next frame is the pong.
 func (s *ws) sync() {
 	s.t.Helper()
 	s.send("ping", `{}`)
 	s.want("control", "pong")
 }
 
-// closed reads up to the end and fails the test unless a closing frame of this code came before, and the close code
-// fits.
+// closed reads to the end. It fails the test unless the last frame is closing with this code and the close code is
+// status.
 func (s *ws) closed(code string, status int) {
 	s.t.Helper()
 	last := frame{}

@@ -1,5 +1,5 @@
-// Package web is the console: the files that `make web` built from the sources beside it. They are committed, so that
-// building kaged needs no Node.
+// Package web has the console's files, which `make web` builds from the sources in this folder. The built files are
+// committed, so that building kaged needs no Node.
 package web
 
 import (
@@ -19,29 +19,30 @@ import (
 //go:embed dist
 var built embed.FS
 
-// File is a file of the console, as it is sent.
+// File is a file of the console.
 type File struct {
-	// Type is its media type, Tag an entity tag of its content.
+	// Type is the media type. Tag is the entity tag.
 	Type, Tag string
-	// Plain is its content, Packed the same in gzip, nil for a file that gzip does not shrink.
+	// Plain is the content. Packed is the content in gzip, or nil if the build has not packed the file.
 	Plain, Packed []byte
 }
 
-// Console is the files that browsers load.
+// Console has the files that browsers load.
 type Console struct {
-	// Build names this console: it is another for other files.
+	// Build identifies the console's version. It changes with any file.
 	Build string
 	shell *template.Template
 	files map[string]File
 }
 
-// Shell is the data of a page.
+// Shell is the data of the page that loads the console.
 type Shell struct {
-	// AuthMode says how to sign in, Build names the console, Nonce is that of the page's content security policy.
+	// AuthMode tells the page how to sign in. Build is the console's version. Nonce is the nonce of the page's content
+	// security policy.
 	AuthMode, Build, Nonce string
 }
 
-// Load reads the built files.
+// Load reads the embedded files.
 func Load() (*Console, error) {
 	c := &Console{files: map[string]File{}}
 	sum := sha256.New()
@@ -89,7 +90,8 @@ func unpacked(content []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// typeOf does not ask the machine's own table, which knows other types on other machines.
+// typeOf returns the media type of a file. It has its own list, because the operating system's table differs
+// between machines.
 func typeOf(name string) string {
 	switch path.Ext(name) {
 	case ".js":
@@ -118,7 +120,7 @@ func (c *Console) File(name string) (File, bool) {
 	return f, ok
 }
 
-// Names returns the names of all files.
+// Names returns the names of all files, in no order.
 func (c *Console) Names() (names []string) {
 	for name := range c.files {
 		names = append(names, name)

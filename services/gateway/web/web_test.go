@@ -17,21 +17,21 @@ import (
 	"kaged.dev/services/gateway/web"
 )
 
-// sources are the parts of the tree that the console is built from: the list of scripts/pack.js.
+// sources lists the parts of the tree from which the console is built, as scripts/pack.js does.
 var sources = []string{
 	"clients/ts/src", "services/gateway/web/src", "services/gateway/web/scripts", "services/gateway/web/public",
 	"services/gateway/web/index.html", "services/gateway/web/vite.config.ts", "services/gateway/web/package.json",
 	"services/gateway/web/package-lock.json",
 }
 
-// The committed console is built from the sources that are committed with it: after a change, `make web` was typed.
+// The committed console was built from the committed sources. After a change, `make web` rebuilds it.
 func TestTheConsoleIsBuiltFromItsSources(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
 	var names []string
 	for _, source := range sources {
 		err := filepath.WalkDir(filepath.Join(root, source), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() && d.Name() != "types.gen.ts" { // types leave no trace
+			if err == nil && !d.IsDir() && d.Name() != "types.gen.ts" { // types do not affect the built files
 				name, _ := filepath.Rel(root, path)
 				names = append(names, filepath.ToSlash(name))
 			}
@@ -61,7 +61,7 @@ func TestTheConsoleIsBuiltFromItsSources(t *testing.T) {
 	}
 }
 
-// The console is small: under 1.5 MB in the binary, and under 120 KB before it can be used.
+// The console is small: under 1.5 MB in the binary, and a browser loads at most 120 KB before it can use it.
 func TestTheConsoleIsSmall(t *testing.T) {
 	t.Parallel()
 	c, err := web.Load()
@@ -100,7 +100,7 @@ func TestTheConsoleIsSmall(t *testing.T) {
 	t.Logf("%d bytes in all, %d first in gzip", total, first)
 }
 
-// Packed and plain files have the same content.
+// The packed and the plain content of a file are the same.
 func TestPackedFiles(t *testing.T) {
 	t.Parallel()
 	c, err := web.Load()

@@ -19,8 +19,8 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| `body_limit`, `header_limit` | 1048576, 32768 | `body_limit` is the largest body of a request, `header_limit` " +
-			"the largest header. |",
+		"| `body_limit`, `header_limit` | 1048576, 32768 | `body_limit` is the maximum size of a request's " +
+			"body, `header_limit` that of its header. |",
 		"| `idle_timeout` | `1m30s` |", "| `audit_window`", "## [services.tool-runner]",
 		"| `keepalive`, `keepalive_timeout` | `keepalive` is the silence",
 		"| `auth` | none |", "`10m`", "`24h`",
