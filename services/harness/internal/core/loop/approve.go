@@ -11,11 +11,11 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// maxQuestions bounds the questions about one call: its effects can change while the operator thinks.
+// maxQuestions is the most questions about one call. The call's effects can change while the operator thinks.
 const maxQuestions = 3
 
-// approved makes a call as often as it takes until it needs no further answer. asked says whether the tool runner has
-// recorded the call already.
+// approved makes a call, and makes it again after each approval until no question is left. asked reports whether the
+// tool runner has recorded the call already.
 func (v *invocation) approved(
 	ctx context.Context, step int, c llm.ToolCall, req ToolRequest, output func(stream, text string),
 ) (out ToolOutcome, asked bool, err error) {
@@ -25,7 +25,7 @@ func (v *invocation) approved(
 			return out, asked, err
 		}
 		if n == maxQuestions {
-			f := fault.New(fault.ApprovalRequired, "What the call would do keeps changing, so it was not made.")
+			f := fault.New(fault.ApprovalRequired, "The call's effects changed after each approval, so it was not made.")
 			return v.refused(c, f), true, nil
 		}
 		asked = true
@@ -46,7 +46,7 @@ func (v *invocation) approved(
 	}
 }
 
-// ask waits for an operator. It fails with errHandOver when the service stops: the question stays open.
+// ask waits for an operator's answer. It fails with errHandOver when the service stops; the question then stays open.
 func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -69,7 +69,7 @@ func (v *invocation) ask(ctx context.Context, q contract.ApprovalRequested) (con
 	return decision, err
 }
 
-// refusal returns the model's error for a decision against a call, nil for one that allows it.
+// refusal returns the error that a denied or expired call has for the model, nil for an approved call.
 func refusal(d contract.Decision) *fault.Error {
 	switch {
 	case d.Verdict == contract.Approved:
@@ -83,9 +83,10 @@ func refusal(d contract.Decision) *fault.Error {
 	return fault.New(fault.ApprovalDenied, "The operator denied the call.")
 }
 
-// refused is the outcome of a call that was asked about and not made. The time the operator took is not the tool's.
+// refused returns the outcome of a call that was asked about and not made. The operator's thinking time does not
+// count as the tool's.
 func (v *invocation) refused(c llm.ToolCall, f *fault.Error) ToolOutcome {
 	out := v.failedCall(c, f, time.Duration(0))
-	out.Audit = out.Audit[1:] // that it was called is recorded with the question
+	out.Audit = out.Audit[1:] // the question's records hold the start of the call already
 	return out
 }

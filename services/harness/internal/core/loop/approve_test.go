@@ -14,13 +14,13 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// guarded is a tool runner that asks about every call of shell.bash until it is granted.
+// guarded is a tool runner that asks about every call of shell.bash until the call is granted.
 type guarded struct {
 	*tools
 	grants []string
-	// vary makes every question another one.
+	// vary makes each question differ from the one before.
 	vary bool
-	// lost fails granted calls as a tool runner that is gone does.
+	// lost makes granted calls fail like calls of a lost tool runner.
 	lost bool
 }
 
@@ -68,8 +68,8 @@ func recorded(records []contract.Record) string {
 	return strings.Join(types, " ")
 }
 
-// A call that needs approval waits for the operator's answer, which decides about it, and the model reads a code
-// (T-CAT-04). The call is recorded once.
+// A call that needs approval waits for the operator's answer, which decides whether it is made, and the model reads
+// the error's code (T-CAT-04). The call is recorded once.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -130,8 +130,8 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// A run that is cancelled while an operator thinks makes no call and says so. One with a stopping service leaves the
-// question open.
+// A run that is cancelled while it waits for an operator makes no call, and the call's result says so. If the service
+// stops, the question stays open.
 func TestEndWhileAsked(t *testing.T) {
 	for _, name := range []string{"cancelled", "handed over"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestEndWhileAsked(t *testing.T) {
 	}
 }
 
-// A call with a new question each time is given up; a granted call that is lost is recorded once and not made
-// again.
+// A call with a different question each time is refused in the end. A granted call that is lost is recorded once and
+// not repeated.
 func TestApprovalGoesWrong(t *testing.T) {
 	t.Parallel()
 	b, g := asking(t)
@@ -193,7 +193,7 @@ func TestApprovalGoesWrong(t *testing.T) {
 	}
 }
 
-// An unattended run tells the tool runner so (T-CAT-03, T-CAT-05).
+// An unattended run is announced to the tool runner as a job (T-CAT-03, T-CAT-05).
 func TestJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))

@@ -15,37 +15,38 @@ import (
 const (
 	preGeneration     = "agent.pre_generation"
 	preGenerationStep = "agent.pre_generation_step"
-	// requestLeft is the record of one try at a provider. It is on disk before the request leaves, with those above.
+	// requestLeft is the record of one attempt at a provider. It and the records above are on disk before the request
+	// is sent.
 	requestLeft = "agent.request"
 )
 
-// maxRecordBytes is how much of new items one record holds, unless a single item is larger.
+// maxRecordBytes is the most bytes of new items in one record. A single larger item has a record of its own.
 const maxRecordBytes = 1 << 20
 
 // auditProcessor records every model request, so that an operator can see exactly the bytes that a model received.
 //
-// A request is a list of items: its parameters, its system prompt, its tools, then its messages. The items form a
-// hash chain: the hash after an item is SHA-256 (hex) of the hash before it, a newline, and the item's canonical
-// JSON (keys sorted, minimal escapes); the hash before the first is empty. A record holds the hash of the chain it
-// continues (base_hash, null for a new one), the items that came since (new_items), and the hash and number of
-// items after them (hash, item_count). Earlier items are not written again, so a session's record grows with its
-// conversation and not with the square of it. If the beginning of a request differs from the record, all of it is
-// recorded anew.
+// A request is a list of items: its parameters, its system prompt, its tools, and each message. The items form a hash
+// chain: the hash after an item is SHA-256 (hex) of the hash before it, a newline, and the item's canonical JSON
+// (keys sorted, minimal escapes); the hash before the first is empty. A record holds the hash of the chain it
+// continues (base_hash, null for a new one), the items that came since (new_items), and the hash and number of items
+// after them (hash, item_count). Earlier items are not written again, so a session's record grows linearly with its
+// conversation. If the beginning of a request differs from the record, the whole request is recorded again.
 //
-// The note of a request is no item: the next request lacks it, and would not begin as recorded. The last record of the
-// request holds it beside the items.
+// The note of a request is no item, because the next request lacks it and would then not begin as recorded. The last
+// record of a request holds the note beside the items.
 type auditProcessor struct {
 	emit      func(contract.Event) error
 	agentPath string
-	// invocation is empty for the root agent's. Other invocations begin chains of their own, without a successor.
+	// invocation is empty for the root agent. The chain of another invocation is not continued by later runs.
 	invocation string
-	head       contract.AuditHead // where the record stands
+	head       contract.AuditHead // the head of the chain
 
-	recorded int    // how many messages of this run's requests are in the chain
+	recorded int    // number of recorded messages of this run's requests
 	prefix   uint64 // the seal of the request up to these messages
 }
 
-// ProcessInput records the first request of a run. It continues the session's chain if the request begins as recorded.
+// ProcessInput records the first request of a run. It continues the session's chain if the request begins as
+// recorded.
 func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
 	items := requestItems(call)
 	base := contract.AuditHead{}
@@ -64,10 +65,10 @@ func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 	return a.record(preGenerationStep, call, contract.AuditHead{}, requestItems(call))
 }
 
-// ProcessOutputChunk is empty: a model's output is part of the next request.
+// ProcessOutputChunk does nothing: the model's output is part of the next request.
 func (a *auditProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
-// record writes items that continue base, in as many records as they need, and moves the head.
+// record emits the items that continue base, in as many records as needed, and moves the head.
 func (a *auditProcessor) record(event string, call *Call, base contract.AuditHead, items [][]byte) error {
 	for first := true; first || len(items) > 0; first = false {
 		n := batch(items)
@@ -108,7 +109,7 @@ func (a *auditProcessor) record(event string, call *Call, base contract.AuditHea
 	return a.emit(contract.AuditMoved{Head: a.head})
 }
 
-// batch returns how many items go into one record.
+// batch returns the number of items that go into one record.
 func batch(items [][]byte) int {
 	size := 0
 	for i, item := range items {
@@ -120,7 +121,7 @@ func batch(items [][]byte) int {
 	return len(items)
 }
 
-// chain returns the hash of a chain after further items.
+// chain returns the hash of a chain after the given items are added.
 func chain(hash string, items [][]byte) string {
 	h := sha256.New()
 	var sum [sha256.Size]byte
@@ -136,8 +137,8 @@ func chain(hash string, items [][]byte) string {
 	return string(text)
 }
 
-// requestItems returns the items of a whole request as canonical JSON. The first names the alias and not its model,
-// which may change from call to call with the same items; the record names the model beside it.
+// requestItems returns the items of a whole request as canonical JSON. The first item names the model's alias: the
+// model itself may change between calls with equal items, and stands beside them in the record.
 func requestItems(call *Call) [][]byte {
 	req := &call.Request
 	tools := make([]toolItem, len(req.Tools))
@@ -164,7 +165,7 @@ func messageItems(messages []llm.Message) [][]byte {
 	return items
 }
 
-// The items. Their fields stand in the order of their JSON names, which makes their JSON canonical.
+// The items. Their fields are in the order of their JSON names, which makes the JSON canonical.
 type (
 	paramsItem struct {
 		Kind            string `json:"kind"`
@@ -230,19 +231,19 @@ func nonNil(s []string) []string {
 	return s
 }
 
-// canonical returns v as JSON without HTML escaping and without a final newline.
+// canonical returns v as JSON without HTML escapes and without a final newline.
 func canonical(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		// Only strings, numbers and checked JSON go in.
+		// All values are strings, numbers or valid JSON.
 		panic(err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// canonicalSchema returns a schema with its keys sorted; text that is no JSON becomes a JSON string.
+// canonicalSchema returns a schema with sorted keys. Invalid JSON becomes a JSON string.
 func canonicalSchema(schema json.RawMessage) json.RawMessage {
 	var v any
 	if err := json.Unmarshal(schema, &v); err != nil {

@@ -17,13 +17,13 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// archive rebuilds requests from records as an operator would, from the description of the chain alone.
+// archive rebuilds requests from records, by the documented form of the chain only.
 type archive struct {
 	items []any
 	bytes int
 }
 
-// add takes a record and checks its chain.
+// add adds a record and checks its chain.
 func (a *archive) add(t *testing.T, r contract.Record) {
 	t.Helper()
 	text, err := json.Marshal(r.Payload)
@@ -68,7 +68,7 @@ func hashOf(t *testing.T, items []any) string {
 	return hash
 }
 
-// equal compares the record with the request that a model received.
+// equal compares the record with a request that a model received.
 func (a *archive) equal(t *testing.T, req llm.Request) {
 	t.Helper()
 	want := requestItems(&Call{Alias: "smart", Request: req})
@@ -93,8 +93,9 @@ func records(s *sink, types ...string) []contract.Record {
 	return out
 }
 
-// From the records alone every request can be rebuilt exactly as the model received it, at each step (H-PIPE-AUDIT-01,
-// H-PIPE-AUDIT-02, H-SCOPE-02; of H-PROMPT-VIS-02 the record, for prompts are not edited before there are checkpoints).
+// The records alone are enough to rebuild every request exactly as the model received it (H-PIPE-AUDIT-01,
+// H-PIPE-AUDIT-02, H-SCOPE-02; of H-PROMPT-VIS-02 only the record, because prompts cannot be edited without
+// checkpoints).
 func TestRecordsRebuildRequests(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"<a> & \u2028"}`)), wants(call("c2", "file.write", `{}`)),
 		says("Done."))
@@ -121,7 +122,8 @@ func TestRecordsRebuildRequests(t *testing.T) {
 	}
 }
 
-// A session's record grows with its conversation: the next run writes only new items, unless the beginning changed.
+// A session's record grows with its conversation: the next run records only new items, unless the beginning has
+// changed.
 func TestRecordContinuesAcrossRuns(t *testing.T) {
 	var a archive
 	var head contract.AuditHead
@@ -160,7 +162,7 @@ func TestRecordContinuesAcrossRuns(t *testing.T) {
 	}
 }
 
-// A record that would be too large is split into several that continue each other.
+// A record that would be too large is split into several records that continue each other.
 func TestLargeRecordsAreSplit(t *testing.T) {
 	b := newBench(t, says("Done."))
 	for i := range 5 {
@@ -182,7 +184,7 @@ func TestLargeRecordsAreSplit(t *testing.T) {
 	}
 }
 
-// A record that cannot be sent ends the run before the model is called (H-PIPE-AUDIT-03).
+// If a record cannot be sent, the run ends before the model is called (H-PIPE-AUDIT-03).
 func TestNoCallWithoutRecord(t *testing.T) {
 	b := newBench(t)
 	b.sink.onEmit = func(e contract.Event) error {
@@ -197,7 +199,7 @@ func TestNoCallWithoutRecord(t *testing.T) {
 	}
 }
 
-// probe is a processor that counts and may change.
+// probe is a processor that counts its calls and may change or refuse a request.
 type probe struct {
 	inputs, steps, chunks int
 	change                func(*Call)
@@ -225,8 +227,8 @@ func (p *probe) ProcessOutputChunk(context.Context, contract.Delta) error {
 	return nil
 }
 
-// Processors run in their order: once at the start of a run, at every step, and on every piece of output; each sees
-// the changes of the one before, and the last one's result is sealed (H-PIPE-VIS-01, H-PIPE-ORDER-01).
+// Processors run in order: once at the start of a run, at every step, and on every piece of output. Each sees the
+// changes of the processor before it, and the last result is sealed (H-PIPE-VIS-01, H-PIPE-ORDER-01).
 func TestPipeline(t *testing.T) {
 	var order []string
 	first := &probe{order: &order, name: "first", change: func(c *Call) { c.Request.System = []string{"changed"} }}
@@ -256,7 +258,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// A request that changed after the pipeline is not sent (H-PIPE-01): the seal tells any two requests apart.
+// A request that changed after the pipeline is not sent (H-PIPE-01). Different requests have different seals.
 func TestSeal(t *testing.T) {
 	r := &invocation{}
 	a := attempts{run: r, call: &Call{Request: llm.Request{System: []string{"a"}}}, seal: 1}

@@ -11,11 +11,11 @@ import (
 	"kaged.dev/services/harness/internal/core/budget"
 )
 
-// boundedOutput is how many tokens an answer may have under a budget in US dollars or tokens, where the agent has no
-// max_output_tokens: a reservation needs a bound.
+// boundedOutput is the most output tokens of an answer under a budget in US dollars or tokens, for an agent without
+// max_output_tokens. A reservation needs a bound.
 const boundedOutput = 8192
 
-// bytesPerToken is low, so that an estimate is rather too high: 4 is usual for English, 3 for code.
+// bytesPerToken is low, so that estimates are rather too high: English usually has 4, code 3.
 const bytesPerToken = 3
 
 // framing is a provider's own addition to a request, in tokens.
@@ -24,15 +24,15 @@ const framing = 64
 // rehearsal is the driver that plays a script. Its models are free.
 const rehearsal = "rehearsal"
 
-// sized is a request that was answered: its size, and its count of input tokens.
+// sized is an answered request: its size in bytes, and the provider's count of its input tokens.
 type sized struct{ bytes, tokens int64 }
 
-// open gives the invocation its account below its parent's.
+// open opens the invocation's account below its parent's account.
 func (v *invocation) open(up *budget.Account) {
 	v.account = v.book.Open(up, v.agent.Path, v.agent.Budget)
 }
 
-// outputBound returns max_output_tokens of the invocation's requests on a route: under a budget there is one.
+// outputBound returns max_output_tokens of the invocation's requests on a route. Under a budget it is never 0.
 func (v *invocation) outputBound(route contract.Route) int {
 	if v.maxOutput > 0 || !v.start.Metered && !v.account.Bounds() {
 		return v.maxOutput
@@ -54,8 +54,8 @@ type outgoing struct {
 	body   llm.Body
 }
 
-// reserve sets aside the most that a call may use, and returns when that and the record of the request are on disk.
-// It fails with budget_exceeded if a budget does not allow the call.
+// reserve reserves the greatest possible use of a call, and returns when the reservation and the request's record are
+// on disk. It fails with budget_exceeded if a budget does not allow the call.
 func (v *invocation) reserve(ctx context.Context, o outgoing) (*budget.Reservation, error) {
 	size, t := requestSize(o.req), o.target
 	wanted, priced := v.wanted(size, o.req.MaxOutputTokens, t)
@@ -80,7 +80,8 @@ func (v *invocation) reserve(ctx context.Context, o outgoing) (*budget.Reservati
 	return r, nil
 }
 
-// requested is the record of a request that is about to leave: its hash among the recorded ones, and that of its bytes.
+// requested returns the record of a request that is about to be sent, with the hash of its items and the hash of its
+// bytes.
 func (v *invocation) requested(o outgoing) contract.Record {
 	payload := map[string]any{
 		"run_id": v.start.RunID, "session_id": v.start.SessionID, "step": o.call.Step, "call": v.calls,
@@ -96,11 +97,11 @@ func (v *invocation) requested(o outgoing) contract.Record {
 	return contract.NewRecord(requestLeft, v.agent.Path, payload)
 }
 
-// grant asks the caller of the run, which stores the call, and the budgets of the session and the operator.
+// grant asks the caller of the run, which stores the call, and checks the budgets of the session and the operator.
 func (v *invocation) grant(ctx context.Context, w contract.CallWanted) (waits bool, err error) {
 	answer, err := v.sink.Grant(ctx, v.id, w)
 	if err != nil {
-		// It may have been granted, and is not made.
+		// The call may have been granted, but is not made.
 		if gone := v.emit(contract.CallSettled{Call: w.Call}); gone != nil {
 			return false, gone
 		}
@@ -112,8 +113,8 @@ func (v *invocation) grant(ctx context.Context, w contract.CallWanted) (waits bo
 	return false, nil
 }
 
-// settle ends the reservation of the last call, once. The caller of the run learns it: with ofTurn from the turn
-// that follows.
+// settle reports the use of the last call, once per call. ofTurn means that the use is stored with the turn that
+// follows.
 func (v *invocation) settle(used contract.Amount, estimated, ofTurn bool) error {
 	if v.held == nil || v.settled == v.calls {
 		return nil
@@ -149,7 +150,7 @@ func (v *invocation) overdrawn(err error) error {
 	return f
 }
 
-// showBudgets shows the budgets of the agents that were not shown for a while; with all, each.
+// showBudgets emits the states of the agents' budgets that were not shown for a while; with all, every state.
 func (v *invocation) showBudgets(all bool) error {
 	for _, state := range v.account.States(all) {
 		if err := v.emit(state); err != nil {
@@ -159,7 +160,7 @@ func (v *invocation) showBudgets(all bool) error {
 	return nil
 }
 
-// wanted returns the most that a call may use, and whether its price is known.
+// wanted returns the greatest possible use of a call, and whether its price is known.
 func (v *invocation) wanted(size int64, output int, t llm.Target) (contract.Amount, bool) {
 	in, out := v.estimate(size), int64(output)
 	if out == 0 {
@@ -169,15 +170,15 @@ func (v *invocation) wanted(size int64, output int, t llm.Target) (contract.Amou
 	if t.Driver == rehearsal {
 		return wanted, true
 	}
-	// Providers charge more for writes to a cache than for plain input.
+	// Providers charge more for cache writes than for plain input.
 	plain, priced := v.deps.Prices.Cost(t, llm.Usage{Input: in, Output: out})
 	cached, _ := v.deps.Prices.Cost(t, llm.Usage{CacheWrite: in, Output: out})
 	wanted.NanoUSD = nano(max(plain.Total, cached.Total))
 	return wanted, priced
 }
 
-// estimate returns about how many input tokens a request of a size has: those of the last one, and those added
-// since.
+// estimate returns the estimated input tokens of a request of size bytes: the counted tokens of the last answered
+// request, and an estimate of the bytes added since.
 func (v *invocation) estimate(size int64) int64 {
 	if v.answered.tokens > 0 && size >= v.answered.bytes {
 		return v.answered.tokens + tokensOf(size-v.answered.bytes)
@@ -185,10 +186,10 @@ func (v *invocation) estimate(size int64) int64 {
 	return framing + tokensOf(size)
 }
 
-// tokensOf returns about how many tokens a text of n bytes has.
+// tokensOf returns the estimated tokens of n bytes of text.
 func tokensOf(n int64) int64 { return (n + bytesPerToken - 1) / bytesPerToken }
 
-// used returns the use of an answered call.
+// used returns the use of an answered call, and remembers the request's count of tokens for estimates.
 func (v *invocation) used(ans answer) contract.Amount {
 	if in := ans.done.Usage.TotalInput(); in > 0 {
 		v.answered = sized{bytes: v.asked, tokens: in}
@@ -196,8 +197,8 @@ func (v *invocation) used(ans answer) contract.Amount {
 	return v.amount(ans.target, *ans.used)
 }
 
-// unfinished returns the charge for a call without a complete answer: the estimate of its use if a model had begun
-// to answer, and otherwise the request alone.
+// unfinished returns the charge for a call without a complete answer: the estimated use of an accepted call, and
+// otherwise one call without tokens.
 func (v *invocation) unfinished(ans answer) contract.Amount {
 	if ans.used == nil {
 		return contract.Amount{Calls: 1}
@@ -205,7 +206,7 @@ func (v *invocation) unfinished(ans answer) contract.Amount {
 	return v.amount(ans.target, *ans.used)
 }
 
-// amount returns a call's use in the units of budgets. A rehearsal is free, and so is a model without a price.
+// amount returns a call's use in the units of budgets. A rehearsal is free, and so is a model without a known price.
 func (v *invocation) amount(t llm.Target, u llm.Usage) contract.Amount {
 	amount := contract.Amount{Tokens: llm.AddCounts(u.TotalInput(), u.Output), Calls: 1}
 	if cost, known := v.deps.Prices.Cost(t, u); known && t.Driver != rehearsal {
@@ -214,7 +215,7 @@ func (v *invocation) amount(t llm.Target, u llm.Usage) contract.Amount {
 	return amount
 }
 
-// nano returns US dollars in billionths, bounded.
+// nano returns US dollars as nanodollars, from 0 to 2^53.
 func nano(usd float64) int64 {
 	const most = 1 << 53
 	if math.IsNaN(usd) || usd <= 0 {
@@ -223,7 +224,7 @@ func nano(usd float64) int64 {
 	return int64(min(math.Ceil(usd*contract.NanoUSD), most))
 }
 
-// requestSize returns the bytes of a request that a model reads.
+// requestSize returns the bytes of a request that the model reads.
 func requestSize(req *llm.Request) int64 {
 	n := 0
 	for _, s := range req.System {

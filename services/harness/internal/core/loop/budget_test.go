@@ -18,15 +18,15 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// worker is a child that asks for a tool and then says so, with a budget.
+// worker adds a child with a budget that calls a tool and then answers.
 func (f *family) worker(key string, b *dsl.Budget) *compile.Agent {
 	a := f.child(f.start.Agent, key, wants(call("x", "file.read", "{}")), says("Found it."))
 	a.Budget = b
 	return a
 }
 
-// A run with a used-up budget fails with a refusal that says which budget, how much, and which agents spent it; the
-// refusal is recorded, and the state of the budget is shown.
+// A run with a used-up budget fails with a refusal that names the budget, its amount, and the agents that spent it.
+// The refusal is recorded, and the budget's state is shown.
 func TestARunOutOfBudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -66,7 +66,7 @@ func TestARunOutOfBudget(t *testing.T) {
 	}
 }
 
-// A child with a used-up budget is a failed call of its parent, which goes on; its siblings are not affected.
+// A child with a used-up budget fails as a call of its parent. The parent continues, and siblings are not affected.
 func TestAChildOutOfBudget(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "b", "Go.")), says("Done."))
@@ -88,7 +88,7 @@ func TestAChildOutOfBudget(t *testing.T) {
 	}
 }
 
-// A budget covers all agents below: one that its child used up refuses the parent.
+// A budget covers all agents below its agent: a budget that a child has used up refuses the parent, too.
 func TestABudgetCoversTheTree(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")))
@@ -107,7 +107,7 @@ func TestABudgetCoversTheTree(t *testing.T) {
 	}
 }
 
-// Requests that fail count as calls.
+// Failed requests count as calls.
 func TestFailedCallsCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestFailedCallsCount(t *testing.T) {
 	})
 }
 
-// A call that breaks off, or is cancelled, after a model had begun to answer is charged by an estimate of the
-// request and of all that came, calls of tools included. The rest of the reservation is free again.
+// A call that breaks off or is cancelled in mid-answer is charged by an estimate of the request and of the received
+// answer, tool calls included. The rest of its reservation is released.
 func TestAnUnfinishedCallIsChargedByAnEstimate(t *testing.T) {
 	t.Parallel()
 	const came = 3000
@@ -160,7 +160,7 @@ func TestAnUnfinishedCallIsChargedByAnEstimate(t *testing.T) {
 	}
 }
 
-// Under a budget in US dollars or tokens each request bounds its answer, at most at the model's own limit.
+// Under a budget in US dollars or tokens each request limits its answer, at most to the model's own limit.
 func TestAnswersAreBoundedUnderABudget(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -190,8 +190,8 @@ func TestAnswersAreBoundedUnderABudget(t *testing.T) {
 	}
 }
 
-// A model without a known price is refused under a budget in US dollars unless the budget allows it; a rehearsal
-// has no price and is free.
+// A model without a known price is refused under a budget in US dollars unless the budget allows it. A rehearsal is
+// free.
 func TestUnpricedModels(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -222,7 +222,7 @@ func TestUnpricedModels(t *testing.T) {
 	}
 }
 
-// The time of work ends an agent with those below it, as a failed call of its parent. Waiting for an operator does not
+// A time limit ends an agent and those below it, as a failed call of its parent. Time that an operator takes does not
 // count.
 func TestWalltime(t *testing.T) {
 	t.Parallel()
@@ -256,8 +256,8 @@ func TestWalltime(t *testing.T) {
 	})
 }
 
-// A budget bounds how many agents are at work below an agent and how deep they stand; calls over the number wait for
-// those of their turn.
+// A budget limits the number of working agents below an agent and their depth. A call over the number waits for the
+// other calls of its turn.
 func TestABudgetBoundsTheTree(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "a", "Go.")), says("Done."))
@@ -277,7 +277,7 @@ func TestABudgetBoundsTheTree(t *testing.T) {
 	}
 }
 
-// The estimate of a request is the count of the one before and the size of the later items.
+// The estimate of a request is the count of the request before plus an estimate of the items added since.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	v := &invocation{}
@@ -293,8 +293,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// A metered run asks before each model call, and tells the use of each once, with its turn. A refusal fails the
-// run, and a refused call was never made.
+// A metered run asks before each model call and reports each call's use once, with its turn. A refusal fails the run,
+// and the refused call is not made.
 func TestAMeteredRunAsksForEachCall(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(call("c1", "file.read", "{}")))
@@ -328,8 +328,8 @@ func TestAMeteredRunAsksForEachCall(t *testing.T) {
 	}
 }
 
-// Children that spend the last of their parent's budget at the same time never exceed it; each that is refused is a
-// failed call, and each that began ends.
+// Children that spend the last of their parent's budget at the same time never exceed it. Each refused child is a
+// failed call, and each child that began ends.
 func TestSiblingsAtTheEndOfABudget(t *testing.T) {
 	t.Parallel()
 	const limit = 6
@@ -367,8 +367,8 @@ func TestSiblingsAtTheEndOfABudget(t *testing.T) {
 	}
 }
 
-// A child's provider that reports an impossible usage spends the budget that it is in, and no more than the bound of a
-// report: the sibling with a budget of its own and the sums stay right.
+// A child's provider that reports impossible usage spends only the budgets around the child, and at most the bound of
+// a report. A sibling with its own budget and the totals are not affected.
 func TestAnImpossibleUsageInADelegation(t *testing.T) {
 	t.Parallel()
 	absurd := llm.Usage{Input: math.MaxInt64, Output: math.MinInt64, CacheRead: math.MaxInt64, Reasoning: -5}

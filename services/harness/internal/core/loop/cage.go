@@ -12,20 +12,20 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Cage is the cage of an agent's invocation, while it is held.
+// Cage is the held cage of an agent's invocation.
 type Cage interface {
-	// Opened returns when the cage is there, and describes it. It fails if the cage cannot be made.
+	// Opened waits until the cage is up, and describes it. It fails if the cage cannot be made.
 	Opened() (contract.Cage, error)
 	// Next returns the next event: a network attempt, or the cage's end, which is the last event. It fails when the
-	// cage is no longer held, because it was released or because tool-runner was lost. It is called by one
-	// goroutine.
+	// cage is no longer held, after its release or after the loss of tool-runner. It is called by one goroutine.
 	Next() (contract.CageEvent, error)
-	// Release lets go of the cage and returns its findings when it has ended, or at once if background processes
-	// keep it.
+	// Release gives up the hold of the cage and returns its findings: when the cage has ended, or at once if background
+	// processes keep it.
 	Release(ctx context.Context) ([]contract.Finding, error)
 }
 
-// maxAttempts is how many network attempts are reported and recorded one by one. Further ones are only counted.
+// maxAttempts is the most network attempts that are reported and recorded one by one. Further attempts are only
+// counted.
 const maxAttempts = 200
 
 // The types of audit records about cages.
@@ -39,28 +39,29 @@ const (
 	netOmitted     = "net.omitted"
 )
 
-// held is the cage that the run's agent is in.
+// held is the cage of the invocation's agent, with its state.
 //
 // Goroutines: one that reads its events, from [invocation.enterCage] to [invocation.leaveCage].
 type held struct {
 	id      string
 	cage    Cage
 	release context.CancelFunc
-	leaving atomic.Bool // the run has released the cage: its end is not reported
+	leaving atomic.Bool // the invocation has released the cage: its end is not reported
 	watch   sync.WaitGroup
-	over    atomic.Bool // a call was ended with the cage
-	// opened is closed when the cage is open or has failed; then err is its error.
+	over    atomic.Bool // a call ended because the cage ended
+	// opened is closed when the cage is open or has failed. err is set before: the cage's error.
 	opened chan struct{}
 	err    error
-	// The fields below belong to the goroutine that watches.
+	// The fields below belong to the goroutine that reads the events.
 	reported        int
-	allowed, denied int64 // attempts that were not reported
+	allowed, denied int64 // unreported attempts
 	ended           bool
 }
 
-// enterCage makes the agent's cage, if it has one. For the root agent it returns when the cage is open, so no model is
-// asked before. For another agent it returns when the policy is checked and its paths are open: the cage opens beside
-// the first model call, and tools wait for it. With --no-sandbox it only records that the agent works without a cage.
+// enterCage makes the agent's cage, if the agent has one. For the root agent it returns when the cage is open, so
+// that no model is asked before. For a child it returns when the policy is checked and the cage's paths are open: the
+// cage opens beside the first model call, and tools wait for it. With --no-sandbox it only records that the agent
+// works without a cage.
 func (v *invocation) enterCage(ctx context.Context) error {
 	if v.agent.Cage == nil && v.deps.CagesOnly {
 		return contract.CageRequired(v.agent.Path)
@@ -73,7 +74,8 @@ func (v *invocation) enterCage(ctx context.Context) error {
 			"level": "warning", "reason": "kaged runs with --no-sandbox",
 		})})
 	}
-	// The cage outlives the cancellation of the run: until its release, commands of cancelled calls get their grace.
+	// The cage outlives the cancellation of the run: commands of cancelled calls have their grace period until its
+	// release.
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	unwanted := context.AfterFunc(ctx, release)
 	cage, err := v.deps.Tools.Hold(life, ident.New(), v.toolContext)
@@ -115,13 +117,14 @@ func (v *invocation) openCage(ctx context.Context, wanted func() bool) bool {
 	}
 	if err != nil && v.parent != nil {
 		err = notStarted(v.agent, err)
-		v.quit(err) // the agent's model call may be under way
+		v.quit(err) // the child's model call may be in flight
 	}
 	c.err = err
 	return err == nil
 }
 
-// awaitCage returns when the agent's cage is open, at once for an agent without one. It fails if the cage did.
+// awaitCage waits until the agent's cage is open, and returns at once for an agent without one. It fails with the
+// cage's error.
 func (v *invocation) awaitCage(ctx context.Context) error {
 	if v.cage == nil {
 		return nil
@@ -149,7 +152,7 @@ func (v *invocation) leaveCage() {
 	}
 	select {
 	case <-c.opened:
-	default: // the invocation ends before its cage is open
+	default: // the invocation ended before its cage was open
 		c.release()
 		<-c.opened
 	}
@@ -162,7 +165,7 @@ func (v *invocation) leaveCage() {
 	c.release()
 	c.watch.Wait()
 	v.tellFound(found)
-	// The invocation is over, so an error of the sink has no effect.
+	// The invocation has ended, so an error of the sink has no effect.
 	if c.allowed+c.denied > 0 {
 		_ = v.emit(v.cageRecord(netOmitted, map[string]any{"allowed": c.allowed, "denied": c.denied}))
 	}
@@ -171,18 +174,18 @@ func (v *invocation) leaveCage() {
 	}
 }
 
-// releaseCage lets go of the cage and returns its findings.
+// releaseCage releases the cage and returns its findings.
 func (v *invocation) releaseCage() []contract.Finding {
 	ctx, cancel := context.WithTimeout(context.Background(), v.deps.Limits.CageLeave)
 	defer cancel()
 	found, err := v.cage.cage.Release(ctx)
 	if err != nil {
-		return []contract.Finding{{Kind: "partial", Text: "What was made in the cage is not known: " + fault.From(err).Msg}}
+		return []contract.Finding{{Kind: "partial", Text: "The cage's findings are unknown: " + fault.From(err).Msg}}
 	}
 	return found
 }
 
-// tellFound reports and records the cage's findings: files that tools outside it run.
+// tellFound reports and records the cage's findings: files that programs outside the cage would run.
 func (v *invocation) tellFound(found []contract.Finding) {
 	if len(found) == 0 {
 		return
@@ -197,7 +200,8 @@ func (v *invocation) tellFound(found []contract.Finding) {
 	})
 }
 
-// watchCage reports the events of the cage until it is released. A cage that ends earlier ends its invocation.
+// watchCage reports the events of the cage until its release. The end of a cage before its release ends the
+// invocation.
 func (v *invocation) watchCage(life context.Context, cage Cage) {
 	for {
 		e, err := cage.Next()
@@ -225,10 +229,10 @@ func (v *invocation) watchCage(life context.Context, cage Cage) {
 	}
 }
 
-// lost is the end of a cage for an unknown reason.
+// lost is the reason of a cage's end when the true reason is unknown.
 const lost = "lost"
 
-// uncaged is the error of an agent that lost its cage.
+// uncaged returns the error of an agent that lost its cage, by the reason of the cage's end.
 func (v *invocation) uncaged(reason string, cause error) *fault.Error {
 	limits := v.agent.Cage.Limits
 	limit := func(f *fault.Error) *fault.Error { return f.With("agent", v.agent.Path).With("limit", reason) }
@@ -251,14 +255,14 @@ func (v *invocation) uncaged(reason string, cause error) *fault.Error {
 		return fault.New(fault.Cancelled, "The session was ended.")
 	}
 	if cause == nil || errors.Is(cause, context.Canceled) {
-		cause = errors.New("its init is gone")
+		cause = errors.New("the cage init has ended")
 	}
 	return fault.Wrap(cause, fault.Interrupted, "The cage of the agent %s was lost, with everything that ran in it; "+
 		"completed steps are kept.", v.agent.Path).
 		With("agent", v.agent.Path)
 }
 
-// tried reports a network attempt, or only counts it after maxAttempts.
+// tried reports a network attempt. After maxAttempts it only counts.
 func (v *invocation) tried(a contract.Attempt) {
 	c := v.cage
 	switch {
@@ -271,7 +275,7 @@ func (v *invocation) tried(a contract.Attempt) {
 		a.Target, a.Rule = valid(a.Target), valid(a.Rule)
 		record := v.cageRecord(event, map[string]any{"target": a.Target, "rule": a.Rule, "count": a.Count})
 		record.At = a.At
-		_ = v.emit(contract.NetworkTried{Attempt: a, Audit: record}) // a lost sink ends the run
+		_ = v.emit(contract.NetworkTried{Attempt: a, Audit: record}) // a failing sink ends the run
 	case a.Allowed:
 		c.allowed += a.Count
 	default:
@@ -279,7 +283,7 @@ func (v *invocation) tried(a contract.Attempt) {
 	}
 }
 
-// cageRecord is a record about the agent's cage.
+// cageRecord returns an audit record about the agent's cage.
 func (v *invocation) cageRecord(event string, payload map[string]any) contract.Record {
 	payload["run_id"], payload["session_id"], payload["caller"] = v.start.RunID, v.start.SessionID, v.agent.Path
 	if v.id != "" {
@@ -291,7 +295,7 @@ func (v *invocation) cageRecord(event string, payload map[string]any) contract.R
 	return contract.NewRecord(event, v.agent.Path, payload)
 }
 
-// texts returns strings in the form that records take.
+// texts returns strings as the values of an audit record.
 func texts(list []string) []any {
 	out := make([]any, len(list))
 	for i, s := range list {

@@ -14,14 +14,15 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// box is a cage with the test's events, until it is released.
+// box is a cage that reports the test's events until it is released.
 type box struct {
 	opened contract.Cage
 	happen chan happening
 	life   context.Context
 	caller contract.Caller
 	leaves []contract.Finding
-	// asked, unless nil, delays the cage until it is closed; refused is why it cannot be made then.
+	// asked, unless nil, delays the cage until asked is closed. refused is the error of a cage that cannot be made
+	// then.
 	asked   chan struct{}
 	refused error
 }
@@ -35,7 +36,7 @@ func (b *box) Opened() (contract.Cage, error) {
 	return b.opened, b.refused
 }
 
-// happening is an event of a cage, or the error that ends its stream.
+// happening is an event of a cage, or the error that ends the cage's events.
 type happening struct {
 	contract.CageEvent
 	err error
@@ -58,7 +59,7 @@ func (b *box) Next() (contract.CageEvent, error) {
 	}
 }
 
-// caged is a bench with an agent in a cage, which is made by hold.
+// caged is a bench with an agent in a cage.
 func caged(t *testing.T, answers ...play) (*bench, *box) {
 	b := newBench(t, answers...)
 	b.start.Agent.Cage = &dsl.Cage{Seccomp: "default", Limits: dsl.Limits{Walltime: time.Minute, Disk: 7}}
@@ -76,7 +77,7 @@ func caged(t *testing.T, answers ...play) (*bench, *box) {
 	return b, made
 }
 
-// aboutCages returns the records of a run about cages and their networks, in order.
+// aboutCages returns a run's records about cages and their network attempts, in order.
 func aboutCages(s *sink) []contract.Record {
 	var out []contract.Record
 	s.mu.Lock()
@@ -96,8 +97,8 @@ func aboutCages(s *sink) []contract.Record {
 	return out
 }
 
-// A caged agent's cage is there before any model is asked, its tools are called from in it, and it is released when
-// the run is over (H-SUP-CAGE-01, H-SCOPE-06).
+// A caged agent's cage is up before any model is asked. The agent's tools are called in the cage, which is released
+// at the end of the run (H-SUP-CAGE-01, H-SCOPE-06).
 func TestCage(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -144,7 +145,7 @@ func TestCage(t *testing.T) {
 	}
 }
 
-// boxed returns a family with a caged child. The child's first model call runs beside the making of its cage.
+// boxed returns a family with a caged child. The child's first model call runs while its cage is made.
 func boxed(t *testing.T, answers ...play) (*family, *box) {
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
 	made := &box{
@@ -163,7 +164,7 @@ func boxed(t *testing.T, answers ...play) (*family, *box) {
 	return f, made
 }
 
-// A child's cage is made while its model is asked, and no tool runs before it is there (H-SUP-CAGE-01).
+// A child's cage is made while its model is asked, and no tool runs before the cage is up (H-SUP-CAGE-01).
 func TestAChildsCageIsMadeBesideItsFirstRequest(t *testing.T) {
 	t.Parallel()
 	f, made := boxed(t, wants(call("x", "file.read", "{}")), says("a"))
@@ -181,8 +182,8 @@ func TestAChildsCageIsMadeBesideItsFirstRequest(t *testing.T) {
 	}
 }
 
-// A child fails with H-SUP-ERR-01's text if its cage cannot be made after the check. None of its tools runs, even if
-// its model asked for none, and its paid model call is charged.
+// A child fails with the text of H-SUP-ERR-01 if its cage cannot be made after the check. None of its tools runs,
+// even if its model asked for none, and its paid model call is charged.
 func TestAChildsCageFailsBesideItsFirstRequest(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]play{"a call": wants(call("x", "file.read", "{}")), "a text": says("a")} {
@@ -218,7 +219,7 @@ func TestAChildsCageFailsBesideItsFirstRequest(t *testing.T) {
 	}
 }
 
-// Without its cage an agent does not run: no model is asked, and the run fails with the cage's error (A-FAIL-05).
+// An agent without its cage does not run: no model is asked, and the run fails with the cage's error (A-FAIL-05).
 func TestNoCageNoRun(t *testing.T) {
 	t.Parallel()
 	for _, code := range []fault.Code{fault.CagePolicyInvalid, fault.CageUnavailable, fault.Unavailable} {
@@ -231,8 +232,8 @@ func TestNoCageNoRun(t *testing.T) {
 	}
 }
 
-// With cages switched off an agent with a cage runs without, and the record warns; its file tools keep to the
-// policy all the same (decision 17).
+// With cages switched off, an agent with a cage runs without it, and the record has a warning. Its file tools still
+// obey the policy (decision 17).
 func TestNoSandbox(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -250,7 +251,7 @@ func TestNoSandbox(t *testing.T) {
 	}
 }
 
-// Where cages are demanded an agent without one is refused before any model is asked.
+// If cages are required, an agent without one is refused before any model is asked.
 func TestCagesOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says("Done."))
@@ -262,8 +263,8 @@ func TestCagesOnly(t *testing.T) {
 	}
 }
 
-// A cage that ends before its run ends the run with it, and the run says why: a limit, the session's end, or a
-// loss, which the operator's crash policy is about.
+// A cage that ends before its run ends the run. The error of the run names the reason: a limit, the session's end, or
+// a loss, which the operator's crash policy covers.
 func TestCageEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -295,7 +296,7 @@ func TestCageEndsTheRun(t *testing.T) {
 			b, made := caged(t, wants(call("c1", "shell.bash", "{}")))
 			b.tools.run["shell.bash"] = func(ctx context.Context, _ string) (string, error) {
 				made.happen <- tt.happens
-				<-ctx.Done() // as a command that dies with its cage
+				<-ctx.Done() // like a command that dies with its cage
 				return "", ctx.Err()
 			}
 			fin := b.run(t.Context())
@@ -318,7 +319,7 @@ func TestCageEndsTheRun(t *testing.T) {
 	}
 }
 
-// However much is tried on the network, a run reports so many attempts and then says how many more there were.
+// A run reports a limited number of network attempts, and then the number of omitted ones.
 func TestAttemptsAreBounded(t *testing.T) {
 	t.Parallel()
 	b, made := caged(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -340,8 +341,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// A cancelled run leaves its cage only when its commands have had their signal: the cage is held until the tools
-// are done.
+// A cancelled run releases its cage last: the cage is held until the tools have ended, so that commands get their
+// signal.
 func TestCancelledRunLeavesItsCageLast(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -359,7 +360,7 @@ func TestCancelledRunLeavesItsCageLast(t *testing.T) {
 	}
 }
 
-// A run that is cancelled while its cage is being made does not wait for it.
+// A run that is cancelled while its cage is made does not wait for the cage.
 func TestCancelledBeforeItsCage(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -372,7 +373,7 @@ func TestCancelledBeforeItsCage(t *testing.T) {
 	if fin := b.run(ctx); fin.Outcome != contract.Cancelled || len(b.sink.events) != 0 {
 		t.Errorf("%+v", fin)
 	}
-	// Or it is there just then.
+	// The cage can also be up at that moment.
 	ctx, cancel = context.WithCancelCause(t.Context())
 	b, made := caged(t)
 	hold := b.tools.hold
@@ -386,8 +387,8 @@ func TestCancelledBeforeItsCage(t *testing.T) {
 	}
 }
 
-// A call that was ended with the cage may be answered before the news of the cage's end. Then that is waited for:
-// no model is asked any more, and the call's result is kept.
+// A call that ended with the cage may return before the cage's end is reported. The run then waits for that report:
+// no further model call is made, and the call's result is kept.
 func TestResultOvertakesTheEndOfTheCage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

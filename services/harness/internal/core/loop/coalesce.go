@@ -10,10 +10,10 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// largestDelta is the size in bytes from which text is sent without waiting for more.
+// largestDelta is the size in bytes at which gathered text is sent at once.
 const largestDelta = 32 << 10
 
-// Bounds of a Pace, and its share of each stream between them.
+// The bounds of a stream's window, and its growth with each stream.
 const (
 	shortestWindow  = 5 * time.Millisecond
 	windowPerStream = 200 * time.Microsecond
@@ -21,9 +21,9 @@ const (
 )
 
 // Pace sets how long the streams of one process gather text. Each delta costs a publish to the bus and a write to a
-// socket, some 120 us of CPU in all. A few streams send every 5 ms; a hundred send every 20 ms, still above the
-// frame rate of a terminal, so that the process sends at most about 5,000 deltas a second. The zero value is ready
-// to use.
+// socket, about 120 us of CPU. A few streams send every 5 ms. A hundred streams send every 20 ms, which is still
+// above the frame rate of a terminal, so the process sends at most about 5,000 deltas a second. The zero value is
+// ready to use.
 type Pace struct{ streams atomic.Int64 }
 
 // join counts a stream until the returned function is called.
@@ -32,17 +32,17 @@ func (p *Pace) join() (leave func()) {
 	return func() { p.streams.Add(-1) }
 }
 
-// window returns the least time between two deltas of one stream.
+// window returns the shortest time between two deltas of one stream.
 func (p *Pace) window() time.Duration {
 	return min(max(time.Duration(p.streams.Load())*windowPerStream, shortestWindow), longestWindow)
 }
 
-// coalescer gathers the pieces of a model's answer, so that a burst of thousands costs few events. The first piece
-// after a pause is sent at once, a later one at the end of the window that began with the delta before, and a
-// change between text and thinking sends the gathered text. The lock is held while sending: a blocked sink blocks
-// add, and order is kept.
+// coalescer gathers the pieces of a model's answer, so that thousands of pieces cost few events. The first piece
+// after a pause is sent at once. A later piece is sent at the end of the window that began with the last delta. A
+// change between text and thinking sends the gathered text. The lock is held while sending, which keeps the order; a
+// blocked sink blocks add.
 //
-// It has one timer; close stops it and waits for a flush on its way.
+// It has one timer. close stops the timer and waits for a running flush.
 type coalescer struct {
 	emit func(contract.Event) error
 	pace *Pace
@@ -54,14 +54,14 @@ type coalescer struct {
 	last     time.Time // the time of the last flush
 	thinking bool      // the kind of the waiting text
 	waiting  []byte
-	err      error // the error of emit, after which all text is dropped
+	err      error // the sink's error; all text after it is dropped
 }
 
 func newCoalescer(pace *Pace, emit func(contract.Event) error) *coalescer {
 	return &coalescer{emit: emit, pace: pace}
 }
 
-// add takes a piece. It fails as the sink does.
+// add adds a piece. It fails with the sink's error.
 func (c *coalescer) add(thinking bool, text string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *coalescer) arm(d time.Duration) {
 	c.timer.Reset(d)
 }
 
-// expired runs in the timer's goroutine.
+// expired sends the waiting text in the timer's goroutine.
 func (c *coalescer) expired() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *coalescer) flush() {
 	}
 }
 
-// cut returns how much of b goes out at once: whole characters.
+// cut returns the number of bytes of b that go into one delta. It ends at a character boundary.
 func cut(b []byte) int {
 	if len(b) <= 2*largestDelta {
 		return len(b)
@@ -126,8 +126,7 @@ func cut(b []byte) int {
 	return len(clip.Bytes(b, largestDelta))
 }
 
-// close sends the waiting text and ends the timer. No text is sent after it has returned. It returns the sink's
-// error.
+// close sends the waiting text and stops the timer. No text is sent after it returns. It returns the sink's error.
 func (c *coalescer) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// past remembers the messages of a conversation, and their changed forms. They only ever grow at their end, so that
-// each is looked at once.
+// past caches the changed forms of a conversation's messages. A conversation grows at its end, so each message is
+// changed once; a shortened conversation is changed again from the first difference.
 type past struct{ seen, out []llm.Message }
 
 func (p *past) changed(in []llm.Message, change func(llm.Message) llm.Message) []llm.Message {
@@ -32,21 +32,21 @@ func (p *past) changed(in []llm.Message, change func(llm.Message) llm.Message) [
 // rewriter changes the texts of a conversation.
 type rewriter struct {
 	past
-	// text returns a text as it is to be sent.
+	// text returns the changed form of a text.
 	text func(string) string
 }
 
-// messages returns messages with their texts changed. Thinking that a provider has signed is left as it is, for the
-// signature covers it; the provider that wrote it is the only one that reads it.
+// messages returns messages with their texts changed. It keeps thinking that a provider has signed, because the
+// signature covers the text; only the same provider reads it.
 func (r *rewriter) messages(in []llm.Message) []llm.Message { return r.changed(in, r.message) }
 
-// sameBlocks reports whether two lists are one and the same.
+// sameBlocks reports whether two lists share their memory.
 func sameBlocks(a, b []llm.Block) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 func (r *rewriter) message(m llm.Message) llm.Message {
-	var blocks []llm.Block // nil until one differs
+	var blocks []llm.Block // nil until a block differs
 	for i, b := range m.Blocks {
 		changed, differs := r.block(b)
 		if !differs {
@@ -91,7 +91,7 @@ func (r *rewriter) block(b llm.Block) (llm.Block, bool) {
 	return b, false
 }
 
-// input returns the input of a call with its texts changed. Valid JSON stays JSON.
+// input returns the input of a call with its texts changed. Valid JSON stays valid JSON.
 func (r *rewriter) input(s string) string {
 	changed := r.text(s)
 	if changed == s || !json.Valid([]byte(s)) {
@@ -124,21 +124,21 @@ func (r *rewriter) value(v any) any {
 	return v
 }
 
-// concealer keeps secrets from models, and from the record of requests, which follows it.
+// concealer replaces secrets in requests before they are recorded and sent.
 type concealer struct {
 	run *invocation
-	// forms says whether secrets that tell themselves by their form are kept back, besides the credentials of the run.
+	// forms enables the masking of texts that look like secrets, besides the credentials of the run.
 	forms       bool
 	credentials []string
 	past        rewriter
 }
 
-// ProcessInput does as [concealer.ProcessInputStep]: the record of the whole request follows it.
+// ProcessInput is [concealer.ProcessInputStep], because the record of the whole request follows it.
 func (c *concealer) ProcessInput(ctx context.Context, call *Call) error {
 	return c.ProcessInputStep(ctx, call)
 }
 
-// ProcessInputStep puts markers in place of the secrets in a request.
+// ProcessInputStep replaces the secrets in a request by markers.
 func (c *concealer) ProcessInputStep(_ context.Context, call *Call) error {
 	if now := c.run.credentials(); c.past.text == nil || !slices.Equal(now, c.credentials) {
 		c.credentials = now
@@ -153,7 +153,7 @@ func (c *concealer) ProcessInputStep(_ context.Context, call *Call) error {
 	return nil
 }
 
-// ProcessOutputChunk is empty: an operator may see the secrets of an agent.
+// ProcessOutputChunk does nothing: an operator may see the agent's secrets.
 func (c *concealer) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 func (c *concealer) conceals(values func(string) string) func(string) string {
@@ -163,7 +163,7 @@ func (c *concealer) conceals(values func(string) string) func(string) string {
 	return func(text string) string { return redact.Secrets(values(text)) }
 }
 
-// credentials returns the keys of the run's models.
+// credentials returns the API keys and header values of the run's models, sorted.
 func (t *Tree) credentials() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

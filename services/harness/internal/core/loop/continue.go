@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// at returns the invocation that a call of parent began before the run was handed over, or the root agent's; nil for
-// one that begins now.
+// at returns the state of an invocation from before the hand-over, by its parent and the parent's call; empty
+// arguments name the root agent. It is nil for a new invocation.
 func (s Start) at(parent, call string) *contract.Continued {
 	for i := range s.Continued {
 		c := &s.Continued[i]
@@ -21,8 +21,8 @@ func (s Start) at(parent, call string) *contract.Continued {
 	return nil
 }
 
-// proceed goes on where the invocation was handed over: it finishes the step at work. It reports whether a step
-// follows, v.step being the last one.
+// proceed restores an invocation that was handed over and finishes its open step. It reports whether another step
+// follows; v.step is then the number of the last finished step.
 func (v *invocation) proceed(ctx context.Context) (more bool, err error) {
 	c := v.continued
 	if c == nil {
@@ -59,7 +59,8 @@ func (v *invocation) proceed(ctx context.Context) (more bool, err error) {
 	return v.finishStep(ctx, c.Open.Blocks, calls)
 }
 
-// known notes what is known of the calls of a turn that was handed over, and reports whether the turn is on disk.
+// known restores the started calls and the results of a turn that was handed over. It reports whether the turn is on
+// disk.
 func (v *invocation) known(t *toolTurn) bool {
 	c := v.continued
 	if c == nil || c.Open == nil || c.Open.Step != t.step {
@@ -80,7 +81,7 @@ func (v *invocation) known(t *toolTurn) bool {
 	return true
 }
 
-// approvalID returns the id of a question about a call: that of before the run was handed over, or a new one.
+// approvalID returns the id for a question about a call: the one from before the hand-over, or a new one.
 func (v *invocation) approvalID(call string) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -88,7 +89,7 @@ func (v *invocation) approvalID(call string) string {
 		for i := range c.Asked {
 			if a := &c.Asked[i]; a.CallID == call && a.ApprovalID != "" {
 				id := a.ApprovalID
-				a.ApprovalID = "" // a further question about the call is a new one
+				a.ApprovalID = "" // a further question about the call gets a new id
 				return id
 			}
 		}

@@ -11,7 +11,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// handed returns the invocations at work of a run that was handed over, from its events, as session-manager does.
+// handed returns the unfinished invocations of a handed over run, built from its events as session-manager builds
+// them.
 func handed(s *sink) []contract.Continued {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +54,7 @@ func handed(s *sink) []contract.Continued {
 	return out
 }
 
-// next is the bench of the harness that goes on with a run.
+// next returns the bench of the harness that continues the run.
 func (b *bench) next(answers ...play) *bench {
 	n := newBench(b.t, answers...)
 	n.start = b.start
@@ -64,8 +65,8 @@ func (b *bench) next(answers ...play) *bench {
 	return n
 }
 
-// A run that was handed over between two steps makes the next request with everything before it, counts its steps and
-// its calls on, and reports no beginning again.
+// A run that was handed over between two steps sends the next request with everything before it, continues the
+// numbers of its steps and calls, and does not report its start again.
 func TestGoesOnBetweenSteps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.write", "{}")))
@@ -94,8 +95,8 @@ func TestGoesOnBetweenSteps(t *testing.T) {
 	}
 }
 
-// A run that was handed over while an operator was asked asks under the same id, makes no call again that has a result,
-// and begins no call twice.
+// A run that was handed over while an operator was asked repeats the question under the same id. It repeats no call
+// that has a result, and announces no call twice.
 func TestGoesOnWithAQuestion(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.write", "{}"), call("c2", "shell.bash", `{"command":"x"}`),
@@ -135,7 +136,7 @@ func TestGoesOnWithAQuestion(t *testing.T) {
 	}
 }
 
-// An agent below the root goes on under its id, with its own steps, and what it used before counts against its budget.
+// A child continues under its id and with its step numbers, and its earlier use counts against its budget.
 func TestAnAgentGoesOn(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")))

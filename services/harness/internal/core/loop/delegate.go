@@ -18,20 +18,20 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// agentSchema describes the parameters of a call of an agent.
+// agentSchema describes the parameters of a call of a child.
 var agentSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","minLength":1,` +
 	`"description":"The task. The agent sees nothing else of this conversation."}},` +
 	`"required":["prompt"],"additionalProperties":false}`)
 
-// informedSchema is that of an agent that is given its caller's and the operator's words.
+// informedSchema is agentSchema for a child that also gets the words of its caller and of the operator.
 var informedSchema = json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","minLength":1,` +
 	`"description":"The task. The agent also sees what you and the operator have said, without tools."}},` +
 	`"required":["prompt"],"additionalProperties":false}`)
 
-// snippet bounds in bytes how much of a prompt is recorded.
+// snippet is the most bytes of a prompt in an audit record.
 const snippet = 256
 
-// sums is the use of invocations together.
+// sums is the total use of several invocations.
 type sums struct {
 	usage    llm.Usage
 	cost     llm.Cost
@@ -56,8 +56,8 @@ func (v *invocation) offerChildren() {
 	}
 }
 
-// delegate calls a child, for which there is room, and returns the outcome of the call. It fails with errHandOver if
-// the child goes on in the next harness.
+// delegate calls a child that was admitted, and returns the outcome of the call. It fails with errHandOver if the
+// next harness continues the child.
 func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compile.Agent) (ToolOutcome, error) {
 	defer v.account.Depart()
 	prompt, f := promptOf(c.Input)
@@ -88,7 +88,7 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 		answer.Todos, records = w.propose(ctx, answer.Ended.Text)
 	}
 	answer.Ended.Audit = w.completed(answer, prompt)
-	// A sink that is gone ends ctx, and with it the caller.
+	// A failing sink has ended ctx, and with it the caller.
 	_ = w.emit(answer.Ended)
 	v.mu.Lock()
 	v.below.add(w.spent())
@@ -99,7 +99,7 @@ func (v *invocation) delegate(ctx context.Context, c llm.ToolCall, child *compil
 	}, nil
 }
 
-// gist returns an answer without the parts that differ between equal calls of a child.
+// gist returns a child's answer without the parts that differ between equal calls.
 func gist(a contract.Answer) string {
 	return contract.Answer{Ended: contract.AgentEnded{
 		Outcome: a.Ended.Outcome, Text: a.Ended.Text, FilesChanged: a.Ended.FilesChanged, Err: a.Ended.Err,
@@ -121,13 +121,13 @@ func promptOf(input string) (string, *fault.Error) {
 	return valid(*params.Prompt), nil
 }
 
-// notStarted is the failure of an agent that could not begin (H-SUP-ERR-01).
+// notStarted returns the error of a child that could not begin (H-SUP-ERR-01).
 func notStarted(a *compile.Agent, err error) error {
 	f := fault.From(err)
 	return fault.Wrap(err, f.Code, "Sub-agent %s could not be started: %s.", a.Key, strings.TrimRight(f.Msg, "."))
 }
 
-// failure returns the failure of a call of a child, nil for one that completed.
+// failure returns the error of a child's call, nil for a completed one.
 func failure(fin contract.Finished) *fault.Error {
 	switch fin.Outcome {
 	case contract.Completed:
@@ -138,7 +138,7 @@ func failure(fin contract.Finished) *fault.Error {
 	return fin.Err
 }
 
-// tell sends the beginning of the invocation.
+// tell emits the start of the invocation.
 func (v *invocation) tell() error {
 	now := time.Now().UnixMilli()
 	e := contract.AgentStarted{
@@ -157,7 +157,7 @@ func (v *invocation) tell() error {
 	return v.emit(e)
 }
 
-// delegation returns a record of the invocation: of the agent, by its parent.
+// delegation returns an audit record about the invocation, in its agent's name and with its caller's path.
 func (v *invocation) delegation(event, prompt string, payload map[string]any) contract.Record {
 	payload["run_id"], payload["session_id"], payload["caller"] = v.start.RunID, v.start.SessionID, v.parent.agent.Path
 	payload["request_id"], payload["invocation_id"], payload["subagent"] = v.start.RequestID, v.id, v.agent.Key
@@ -185,7 +185,7 @@ func (v *invocation) completed(a contract.Answer, prompt string) contract.Record
 	return v.delegation(contract.DelegationCompleted, prompt, payload)
 }
 
-// answer returns the invocation's end as its parent is told of it.
+// answer returns the invocation's result for its parent.
 func (v *invocation) answer(fin contract.Finished, took time.Duration) contract.Answer {
 	text := cmp.Or(textOf(fin.Partial), v.said)
 	if fin.ClosingText != "" {
@@ -228,7 +228,7 @@ func (v *invocation) spent() sums {
 	return s
 }
 
-// changed notes files that were changed.
+// changed adds changed files, up to [contract.MaxFilesChanged].
 func (v *invocation) changed(paths ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -242,15 +242,15 @@ func (v *invocation) changed(paths ...string) {
 	}
 }
 
-// changes returns the files that the invocation and those below it changed.
+// changes returns the files that the invocation and those below it changed, sorted.
 func (v *invocation) changes() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Sorted(maps.Keys(v.files))
 }
 
-// agents runs the calls of children from first to before end, as many side by side as there may be, and returns when
-// all are over.
+// agents runs the calls of children from first to before end, as many at once as the limits allow, and returns when
+// all have ended.
 func (t *toolTurn) agents(ctx context.Context, first, end int) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -298,12 +298,13 @@ func (t *toolTurn) agents(ctx context.Context, first, end int) {
 	}
 }
 
-// fits reports whether a call of a child is among those that a turn may make, and the run is not about to end.
+// fits reports whether a child's call is within the turn's limit of calls and the run is not stopping.
 func (t *toolTurn) fits(i int) bool {
 	return t.calls[i].nth < t.run.deps.Limits.TurnAgents && !t.run.stopping()
 }
 
-// refuse tells the model why a child was not called; f is why there is no room, unless there is another reason.
+// refuse settles a call of a child that was not admitted. f is the reason unless the turn has too many calls of
+// children.
 func (t *toolTurn) refuse(i int, f *fault.Error) {
 	c, limits := t.calls[i], t.run.deps.Limits
 	if c.nth >= limits.TurnAgents {

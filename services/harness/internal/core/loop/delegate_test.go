@@ -19,9 +19,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// A child is a tool of its parent. It is given the prompt alone, works with its own tools in steps that are stored
-// as the root's are, and its parent reads its text, its cost and its changed files (H-SUP-TOOL-01, H-SUP-TOOL-03,
-// H-SUP-HYG-01).
+// A child is a tool of its parent. It gets only the prompt, and works with its own tools in steps that are stored
+// like the root's. Its parent reads its text, cost and changed files (H-SUP-TOOL-01, H-SUP-TOOL-03, H-SUP-HYG-01).
 func TestDelegation(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
@@ -79,9 +78,8 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// Each invocation is recorded at its beginning and at its end with its place in the tree, and has a record of its
-// requests of its own; the root's goes on (H-SUP-HOOK-01, H-SUP-HOOK-02, H-SUP-HOOK-04,
-// H-TEST-SUP-01).
+// Each invocation has records of its start and end with its place in the tree, and its own record of requests. The
+// root's record of requests continues (H-SUP-HOOK-01, H-SUP-HOOK-02, H-SUP-HOOK-04, H-TEST-SUP-01).
 func TestTheRecordOfATree(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
@@ -134,7 +132,7 @@ func TestTheRecordOfATree(t *testing.T) {
 	}
 }
 
-// A call without a usable prompt begins no invocation.
+// A call without a valid prompt starts no invocation.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	large := `{"prompt":"` + strings.Repeat("x", contract.MaxPrompt+1) + `"}`
@@ -158,8 +156,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// A child that fails is a result for its parent, which goes on: at its provider, by a defect, or because it cannot
-// begin (H-SUP-ERR-01).
+// A child that fails is a result for its parent, which continues: after an error of the provider, a panic, or a
+// failed start (H-SUP-ERR-01).
 func TestAChildThatFails(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -223,8 +221,8 @@ func stuck(text string, begun chan<- struct{}) play {
 	}
 }
 
-// An invocation that is cancelled ends with those below it, and is a result for its parent, which goes on as its
-// siblings do.
+// A cancelled invocation ends with those below it and is a result for its parent. The parent and the siblings
+// continue.
 func TestAnInvocationIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "c", "Go.")), says("Done."))
@@ -296,8 +294,8 @@ func TestARunIsCancelledWithItsChildren(t *testing.T) {
 	}
 }
 
-// When the service stops, every invocation comes to its own boundary and stays open: no agent has ended, no further one
-// begins, and the root's call has no result.
+// When the service stops, every invocation stops at its own step boundary and stays open: no agent ends, no further
+// agent starts, and the root's call has no result.
 func TestATreeComesToItsBoundaries(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "a", "Go.")))
@@ -326,7 +324,7 @@ func TestATreeComesToItsBoundaries(t *testing.T) {
 	}
 }
 
-// However many children a turn calls, only so many work at once, and the model is told which of its calls were not
+// Of the children that a turn calls, only a limited number work at once, and the model reads which calls were not
 // made.
 func TestAThousandChildren(t *testing.T) {
 	t.Parallel()
@@ -374,8 +372,8 @@ func TestAThousandChildren(t *testing.T) {
 	})
 }
 
-// A run has only so many agents at work at once. A call over that waits for the other calls of its turn, and is
-// refused if there are no others, so that no two wait for each other.
+// A run has a limited number of working agents. A call over the limit waits for the other calls of its turn. If there
+// are none it is refused, so that no two calls wait for each other.
 func TestLiveAgents(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go."), asks("c2", "a", "Go.")), says("Done."))
@@ -396,7 +394,7 @@ func TestLiveAgents(t *testing.T) {
 	}
 }
 
-// A session's choice of a model and of steps is the root agent's alone.
+// A session's choice of a model and of steps applies only to the root agent.
 func TestOverridesAreTheRoots(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")))
@@ -411,8 +409,8 @@ func TestOverridesAreTheRoots(t *testing.T) {
 	}
 }
 
-// A child is in a cage of its own before its tools run, and the cage's events belong to its invocation. If the cage
-// ends before it does, the child fails and its parent goes on (H-SUP-CAGE-01).
+// A child is in its own cage before its tools run, and the cage's events belong to the child's invocation. If the
+// cage ends first, the child fails and its parent continues (H-SUP-CAGE-01).
 func TestTheCageOfAChild(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))
@@ -455,7 +453,7 @@ func TestTheCageOfAChild(t *testing.T) {
 	}
 }
 
-// An operator is asked about a call of a child like about any other, and reads which agent calls.
+// An operator is asked about a child's call as about any other, and the question names the child.
 func TestAChildAsks(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "a", "Go.")), says("Done."))

@@ -35,7 +35,7 @@ type model struct {
 	requests []llm.Request
 }
 
-// play is one answer: it yields events until it returns, with an error if the call fails.
+// play is one answer: it yields events and then returns, with an error for a failed call.
 type play func(ctx context.Context, yield func(llm.Event) bool) error
 
 func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
@@ -68,7 +68,7 @@ func (m *model) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event
 	}
 }
 
-// received is the end of a call after some bytes of the answer.
+// received is the error of a call that broke off after some bytes of its answer.
 type received struct {
 	error
 	bytes int
@@ -106,33 +106,33 @@ func wants(calls ...llm.ToolCall) play {
 
 func call(id, name, input string) llm.ToolCall { return llm.ToolCall{ID: id, Name: name, Input: input} }
 
-// fails refuses the call before it is accepted.
+// fails returns an error before the call is accepted.
 func fails(err error) play {
 	return func(context.Context, func(llm.Event) bool) error { return err }
 }
 
-// tools is a tool runner with functions as tools.
+// tools is a tool runner with functions as its tools.
 type tools struct {
 	run map[string]func(ctx context.Context, input string) (string, error)
 
-	// records of calls besides that they were made, by tool.
+	// records are further records of calls, by tool.
 	records map[string]contract.Record
 
 	// hold makes cages; nil refuses them.
 	hold func(ctx context.Context, id string, caller *contract.Caller) (Cage, error)
 
-	// holding, unless nil, is waited for before the run is held.
+	// holding, unless nil, delays the hold of the run until it is closed.
 	holding chan struct{}
 
 	mu    sync.Mutex // guards the fields below
-	held  []string   // the runs that are held
-	kept  []string   // the runs that are kept
+	held  []string   // ids of the held runs
+	kept  []string   // ids of the kept runs
 	tell  func(contract.DebugEvent)
 	seen  []ToolRequest
 	asked int
 }
 
-// KeepRun notes the run.
+// KeepRun stores the run's id.
 func (f *tools) KeepRun(_ context.Context, caller *contract.Caller) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,7 +140,7 @@ func (f *tools) KeepRun(_ context.Context, caller *contract.Caller) error {
 	return nil
 }
 
-// HoldRun notes the run while it lasts.
+// HoldRun stores the run's id while the hold lasts.
 func (f *tools) HoldRun(ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent)) {
 	f.mu.Lock()
 	f.tell = told
@@ -216,15 +216,15 @@ func (f *tools) Run(ctx context.Context, req ToolRequest, output func(stream, te
 	return ToolOutcome{Content: content, Audit: audit, Duration: time.Millisecond}, nil
 }
 
-// sink keeps a run's events and answers its questions.
+// sink stores a run's events and answers its questions.
 type sink struct {
 	mu     sync.Mutex // guards events
 	events []contract.Event
-	whose  []string // the invocation of each event
+	whose  []string // invocation id of each event
 	onEmit func(contract.Event) error
-	// store answers a question for storage; nil says yes.
+	// store answers a wait for storage; nil confirms it.
 	store func(ctx context.Context, half Half) (Stored, error)
-	// grant answers a call that is wanted; nil grants it.
+	// grant answers a wanted call; nil grants it.
 	grant func(ctx context.Context, w contract.CallWanted) (contract.CallGranted, error)
 	// answer answers a request for approval; nil waits for ctx.
 	answer func(ctx context.Context, q contract.ApprovalRequested) (contract.Decision, error)
@@ -263,9 +263,9 @@ func (s *sink) Emit(h contract.Happening) error {
 	return nil
 }
 
-// asked is put among the events where the run waits for storage.
+// asked marks, among the events, a wait for storage.
 type asked struct {
-	contract.Event // no event
+	contract.Event // makes it an event; nil
 	step           int
 	part           Part
 }
@@ -297,7 +297,7 @@ func of[E contract.Event](s *sink) []E {
 	return out
 }
 
-// story names the events of a run in order, without the record's.
+// story returns the names of a run's events in order, without records.
 func (s *sink) story() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -327,7 +327,7 @@ func (s *sink) story() []string {
 	return out
 }
 
-// opener opens models by provider.
+// opener returns models by provider.
 type opener map[string]*model
 
 func (o opener) Open(t llm.Target) (llm.Driver, error) {
@@ -337,7 +337,7 @@ func (o opener) Open(t llm.Target) (llm.Driver, error) {
 	return nil, fault.New(fault.ProviderNotConfigured, "no driver %s", t.Provider)
 }
 
-// flat prices every token of one model.
+// flat prices every token at one US dollar, and leaves one model unpriced.
 type flat struct{}
 
 func (flat) Cost(t llm.Target, u llm.Usage) (llm.Cost, bool) {
@@ -349,7 +349,7 @@ func (flat) Cost(t llm.Target, u llm.Usage) (llm.Cost, bool) {
 	return c, true
 }
 
-// Window is small for one model, unknown for another, and wide for the rest.
+// Window returns a small window for one model, none for another, and a wide one for the rest.
 func (flat) Window(t llm.Target) int {
 	switch t.Model {
 	case "narrow":
@@ -367,7 +367,7 @@ func (flat) MaxOutput(t llm.Target) int {
 	return 0
 }
 
-// bench is a run to be made.
+// bench holds the parts of a run before it starts.
 type bench struct {
 	t     *testing.T
 	deps  Deps

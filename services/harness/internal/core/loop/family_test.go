@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// family is a bench for agents with children, each with a model of its own.
+// family is a bench for agents with children. Each agent has its own model.
 type family struct {
 	*bench
 	models map[string]*model
@@ -21,7 +21,7 @@ func newFamily(t *testing.T, answers ...play) *family {
 	return f
 }
 
-// openers opens the model of an agent by its key.
+// openers returns an agent's model by the agent's key.
 type openers struct{ *family }
 
 func (o openers) Open(t llm.Target) (llm.Driver, error) {
@@ -44,7 +44,7 @@ func (f *family) child(parent *compile.Agent, key string, answers ...play) *comp
 	return a
 }
 
-// asks is a call of a child.
+// asks returns a call of a child.
 func asks(id, key, prompt string) llm.ToolCall {
 	input, err := json.Marshal(map[string]string{"prompt": prompt})
 	if err != nil {
@@ -53,7 +53,7 @@ func asks(id, key, prompt string) llm.ToolCall {
 	return call(id, "agent-"+key, string(input))
 }
 
-// answers returns the results in the root's last request, by call.
+// answers returns the results in the root's last request, by call id.
 func (f *family) answers() map[string]answered {
 	out := map[string]answered{}
 	for _, r := range results(f.model.requests[len(f.model.requests)-1]) {
@@ -79,7 +79,7 @@ type answered struct {
 	failed       bool
 }
 
-// told names the events of an invocation in order, as [sink.story] does for all.
+// told returns the names of one invocation's events, as [sink.story] does for all.
 func (s *sink) told(id string) []string {
 	s.mu.Lock()
 	one := &sink{}

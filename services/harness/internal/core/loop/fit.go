@@ -8,19 +8,19 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// fitter leaves out the thinking that the target of a request would refuse, so that the record shows the sent one
-// alone.
+// fitter removes thinking that the request's target would refuse, so that the record holds the request as sent.
 type fitter struct {
-	target string // the target of the past
+	target string // the target of past
 	past   past
 }
 
-// ProcessInput does as [fitter.ProcessInputStep]: the record of the whole request follows it.
+// ProcessInput is [fitter.ProcessInputStep], because the record of the whole request follows it.
 func (f *fitter) ProcessInput(ctx context.Context, call *Call) error {
 	return f.ProcessInputStep(ctx, call)
 }
 
-// ProcessInputStep leaves out foreign thinking. Messages that hold no more are gone, and their neighbours joined.
+// ProcessInputStep removes foreign thinking. Messages that are then empty are removed, and their neighbours are
+// joined.
 func (f *fitter) ProcessInputStep(_ context.Context, call *Call) error {
 	keeper, ok := call.driver.(llm.Keeper)
 	if !ok {
@@ -43,5 +43,5 @@ func (f *fitter) ProcessInputStep(_ context.Context, call *Call) error {
 	return nil
 }
 
-// ProcessOutputChunk is empty: a target is given back its own thinking.
+// ProcessOutputChunk does nothing: a target accepts its own thinking.
 func (f *fitter) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }

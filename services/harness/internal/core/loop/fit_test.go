@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// choosy is a model that is given back the thinking of its own driver alone.
+// choosy is a model that accepts only the thinking of its own driver.
 type choosy struct {
 	*model
 	name string
@@ -20,7 +20,7 @@ type choosy struct {
 
 func (c choosy) Keeps(_ string, t *llm.Thinking) bool { return t.Driver == c.name }
 
-// choice opens choosy models by provider.
+// choice returns choosy models by provider.
 type choice map[string]choosy
 
 func (c choice) Open(t llm.Target) (llm.Driver, error) { return c[t.Provider], nil }
@@ -31,8 +31,8 @@ func thought(driver string) llm.Block {
 
 func text(s string) llm.Block { return llm.Block{Text: &llm.Text{Text: s}} }
 
-// A target's request, and its record, lack the thinking of others; a message without other blocks is gone, and its
-// neighbours are one. A second target is sent a request of its own.
+// A target's request and its record lack the thinking of other drivers. A message without other blocks is removed,
+// and its neighbours are joined. A second target gets its own request.
 func TestRequestsFitTheirTarget(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -71,7 +71,7 @@ func TestRequestsFitTheirTarget(t *testing.T) {
 	a.equal(t, second.requests[0])
 }
 
-// noted is a watch that notes the requests it is shown.
+// noted is a Watch that stores the steps of the requests it sees.
 type noted struct {
 	unwatched
 	steps []int
@@ -79,8 +79,8 @@ type noted struct {
 
 func (n *noted) Request(_ context.Context, r RequestSeen) { n.steps = append(n.steps, r.Step) }
 
-// A request is recorded, held against the policy, and shown to the trace, in this order: a refused one has a record and
-// no trace (H-PIPE-ORDER-01, H-TEST-PIPE-01).
+// A request is recorded, checked by the policy, and traced, in this order: a refused request has a record and no
+// trace (H-PIPE-ORDER-01, H-TEST-PIPE-01).
 func TestARefusedRequestHasARecordAndNoTrace(t *testing.T) {
 	t.Parallel()
 	b := reads(t, strings.Repeat("x", 3000))
@@ -95,8 +95,8 @@ func TestARefusedRequestHasARecordAndNoTrace(t *testing.T) {
 	}
 }
 
-// A request leaves when its record is on disk, and not before: the record of its bytes comes with the wish for the
-// call, and names the request as it left the processors (H-PIPE-AUDIT-03).
+// A request is sent only after its record is on disk. The record of its bytes comes with the wanted call, and holds
+// the hash of the request's items after the processors (H-PIPE-AUDIT-03).
 func TestARequestLeavesAfterItsRecord(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))

@@ -11,20 +11,19 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// unseen stands for text that a child may not read.
+// unseen replaces text that a child may not read.
 const unseen = "(kaged leaves out what was said here: it came of files that you cannot see.)"
 
-// lookers are the tools with results that depend on the path in their input alone, and whether an absent path means
-// the project's folder.
+// lookers are the tools with results that depend only on the path in their input. The value is true if a missing path
+// means the project's folder.
 var lookers = map[string]bool{
 	"file.read": false, "file.list": true, "file.create": false, "file.write": false, "edit.text": false, "edit.ast": true,
 	"search.glob": true, "search.grep": true, "search.ast": true,
 }
 
-// forwarded returns the conversation for a child with `context: parent`, nil for another (H-SUP-HOOK-03): the texts
-// of the operator and of the agent. Calls of tools, their results and thinking stay behind (H-SUP-HYG-01). After a
-// call about files that the child cannot see, a notice replaces the agent's texts, up to the operator's next
-// message.
+// forwarded returns the conversation for a child with `context: parent`, nil for another child (H-SUP-HOOK-03). It
+// holds the texts of the operator and of the agent, without tool calls, results and thinking (H-SUP-HYG-01). After a
+// call about files that the child cannot see, a notice replaces the agent's texts up to the operator's next message.
 func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 	if !child.ParentContext {
 		return nil
@@ -52,13 +51,14 @@ func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 	return said
 }
 
-// blind reports whether it is not known which files a message came of: those before the run may be without their tools.
+// blind reports whether a message may come from files that the child cannot see, with no tool calls to tell: messages
+// of earlier runs lack them unless the agent includes tool results.
 func (v *invocation) blind(child *compile.Agent, message int) bool {
 	return v.parent == nil && !v.agent.IncludeToolResults && message < v.talk.Prior()-1 && child.Cage != nil &&
 		!v.within(v.agent.Cage, child.Cage)
 }
 
-// visible reports whether all files of a call are visible to a child.
+// visible reports whether a child can see all files of a call.
 func (v *invocation) visible(child *compile.Agent, c llm.ToolCall) bool {
 	if child.Cage == nil || v.within(v.agent.Cage, child.Cage) {
 		return true
@@ -81,7 +81,7 @@ func (v *invocation) visible(child *compile.Agent, c llm.ToolCall) bool {
 	})
 }
 
-// within reports whether all that is seen in one cage is seen in another.
+// within reports whether all files seen in the inner cage are seen in the outer one.
 func (v *invocation) within(inner, outer *dsl.Cage) bool {
 	return inner != nil && !slices.ContainsFunc(inner.FS, func(m dsl.Mount) bool {
 		p, ok := dsl.InProject(m.Path)
@@ -94,7 +94,7 @@ func (v *invocation) within(inner, outer *dsl.Cage) bool {
 	})
 }
 
-// pathsOf returns the paths in the input of a tool that looks; whole allows an input without a path.
+// pathsOf returns the paths in the input of a tool in [lookers]. whole allows an input without a path.
 func pathsOf(input string, whole bool) (paths []string, ok bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(input), &fields) != nil {

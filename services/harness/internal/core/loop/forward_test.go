@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// said is a message with a text and calls of tools.
+// said returns a message with a text and tool calls.
 func said(role llm.Role, text string, calls ...llm.ToolCall) llm.Message {
 	m := llm.Message{Role: role}
 	if text != "" {
@@ -21,7 +21,7 @@ func said(role llm.Role, text string, calls ...llm.ToolCall) llm.Message {
 	return m
 }
 
-// returned are the results of calls, each of which shows its file.
+// returned returns the results of calls; each shows the call's file.
 func returned(calls ...llm.ToolCall) llm.Message {
 	m := llm.Message{Role: llm.RoleTool}
 	for _, c := range calls {
@@ -31,9 +31,9 @@ func returned(calls ...llm.ToolCall) llm.Message {
 	return m
 }
 
-// A child with context: parent is given the texts of the operator and its parent. Calls of tools, results and
-// thinking stay behind, and so do the parent's texts about a file outside the child's cage, until the operator's
-// next message (H-SUP-HOOK-03, H-SUP-HYG-01, H-SUP-DEFER-01).
+// A child with context: parent gets the texts of the operator and its parent. It gets no tool calls, results and
+// thinking, and none of the parent's texts about a file outside the child's cage, up to the operator's next message
+// (H-SUP-HOOK-03, H-SUP-HYG-01, H-SUP-DEFER-01).
 func TestForwardedContext(t *testing.T) {
 	t.Parallel()
 	src := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "project:/src"}}}
@@ -45,7 +45,7 @@ func TestForwardedContext(t *testing.T) {
 	for name, c := range map[string]struct {
 		own, child *dsl.Cage
 		asked      llm.ToolCall
-		forgets    bool // the parent's history has no tools
+		forgets    bool // the parent's history lacks tool calls
 		want       string
 	}{
 		"what it sees":            {child: src, asked: public, want: "It is 42."},

@@ -39,7 +39,7 @@ func (v *invocation) generate(ctx context.Context) (answer, error) {
 	return v.call(ctx, route, true)
 }
 
-// call sends the present conversation. again marks the second request of a step.
+// call sends the current conversation. again marks the second request of a step.
 func (v *invocation) call(ctx context.Context, route contract.Route, again bool) (answer, error) {
 	a := attempts{run: v, again: again, maxOutput: v.outputBound(route), candidates: v.candidates(route)}
 	ans, err := a.make(ctx)
@@ -50,7 +50,7 @@ func (v *invocation) call(ctx context.Context, route contract.Route, again bool)
 	return ans, err
 }
 
-// candidate is a target with its driver, or with why it cannot be used.
+// candidate is a target with its driver, or with the reason why it is unusable.
 type candidate struct {
 	llm.Target
 	driver   llm.Driver
@@ -74,20 +74,20 @@ func (v *invocation) candidates(route contract.Route) []candidate {
 	return out
 }
 
-// attempts is the tries of one model call.
+// attempts makes one model call by trying targets in order.
 type attempts struct {
 	run        *invocation
-	again      bool // see [Call]
+	again      bool // see [Call.Again]
 	maxOutput  int
 	candidates []candidate
-	call       *Call // for the last target that was asked, nil before
+	call       *Call // for the last target asked; nil before
 	seal       uint64
 	tried      int
-	retracted  bool           // an answer broke off, and was taken back
-	errs       []*fault.Error // of targets that were asked
+	retracted  bool           // an answer broke off and was retracted
+	errs       []*fault.Error // errors of the targets asked
 }
 
-// make asks the candidates in order until one accepts, or until one fails in a way that is for people to see.
+// make asks the candidates in order until one answers or fails with an error that another attempt cannot mend.
 func (a *attempts) make(ctx context.Context) (answer, error) {
 	if err := a.passLimited(); err != nil {
 		return answer{}, err
@@ -135,7 +135,7 @@ func (a *attempts) skip(c, next candidate) error {
 	return a.run.emit(announced(c.unusable, a.tried+1, 0, next))
 }
 
-// ask tries one target as often as it may be tried.
+// ask makes up to tries attempts at one target. An answer that breaks off grants at least one more.
 func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, error) {
 	limits := a.run.deps.Limits
 	delays := retry.Pauses{First: limits.FirstDelay, Last: limits.LongestDelay}
@@ -175,7 +175,7 @@ func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, err
 	}
 }
 
-// prepare takes the conversation through the pipeline for a target, unless the last try was at the same.
+// prepare runs the conversation through the pipeline for a target, unless the last attempt was at the same target.
 func (a *attempts) prepare(ctx context.Context, c candidate) error {
 	if a.call != nil && targetKey(a.call.Target) == c.key() {
 		return nil
@@ -191,7 +191,7 @@ func (a *attempts) prepare(ctx context.Context, c candidate) error {
 	return err
 }
 
-// once makes one try. A request that differs from the pipeline's result is not sent.
+// once makes one attempt. It refuses to send a request that differs from the pipeline's result.
 func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	if err := a.prepare(ctx, c); err != nil {
 		return answer{}, err
@@ -228,8 +228,8 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 	return ans, err
 }
 
-// retryable reports whether another try may fare better. A request that a provider refuses for its content is not
-// taken to another provider, and neither is one that is too long: both are for people to see.
+// retryable reports whether another attempt may succeed. A request that a provider refuses for its content or its
+// length is not retried elsewhere: an operator has to see the refusal.
 func retryable(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.ProviderUnreachable, fault.ProviderRateLimited, fault.ProviderBadResponse:
@@ -238,7 +238,8 @@ func retryable(err error) bool {
 	return false
 }
 
-// waitFor returns how long to wait before the same target is asked again, false if it asks for too long.
+// waitFor returns the delay before the next attempt at the same target, false if the provider wishes for more than
+// longest.
 func waitFor(f *fault.Error, delay, longest time.Duration) (time.Duration, bool) {
 	wish := time.Duration(milliseconds(f.Details["retry_after_ms"]) * float64(time.Millisecond))
 	if wish > longest {
@@ -259,14 +260,14 @@ func milliseconds(v any) float64 {
 	return 0
 }
 
-// announced is the event of a try at next.
+// announced returns the event before an attempt at next.
 func announced(f *fault.Error, attempt int, wait time.Duration, next candidate) contract.Retry {
 	return contract.Retry{
 		Err: f, Attempt: attempt, DelayMS: wait.Milliseconds(), Provider: next.Provider, Model: next.Model,
 	}
 }
 
-// pause announces another try at the same target and waits for its time.
+// pause announces another attempt at the same target and waits for its time.
 func (a *attempts) pause(ctx context.Context, f *fault.Error, attempt int, wait time.Duration, c candidate) error {
 	if err := a.run.emit(announced(f, attempt, wait, c)); err != nil {
 		return err
@@ -295,14 +296,14 @@ func (a *attempts) exhausted() error {
 	return last
 }
 
-// reworded returns f with another message and its own as a detail.
+// reworded returns f with the message msg; the old message becomes a detail.
 func reworded(f *fault.Error, msg string) *fault.Error {
 	out := f.With("reason", f.Msg)
 	out.Msg = msg
 	return out
 }
 
-// explain returns err as the end of a run shows it: failures of a provider say that it was the generation that failed.
+// explain returns err as the end of a run shows it. A provider's error is prefixed with "Agent generation failed".
 func explain(err error) *fault.Error {
 	f := fault.From(err)
 	switch f.Code {
@@ -315,7 +316,7 @@ func explain(err error) *fault.Error {
 	return f
 }
 
-// detail returns the provider's words about its refusal, or the reason of a cancelled run; it may be nil.
+// detail returns the provider's details of a refusal, or the reason of a cancelled run; nil without details.
 func detail(f *fault.Error) map[string]any {
 	out := map[string]any{}
 	for _, key := range []string{"provider", "status", "retry_after_ms", "reason"} {

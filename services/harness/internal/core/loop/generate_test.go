@@ -24,8 +24,9 @@ var (
 	rejected = fault.New(fault.ProviderAuthFailed, "Provider p refused the credentials.").With("status", 401)
 )
 
-// The next provider is asked at once, the last one three times with 0.5 s doubling between; the texts are the
-// operator's (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01, H-TEST-PROV-01).
+// The next provider is asked at once. The last one is asked three times, with a delay of 0.5 s that doubles. The
+// texts are for the operator (decision 22, H-PROV-FB-01, H-PROV-FB-02, H-PROV-FB-03, H-FAIL-GEN-01, H-PROV-ERR-01,
+// H-TEST-PROV-01).
 func TestFallbackAndRetries(t *testing.T) {
 	wish := func(d time.Duration) *fault.Error { return limited.With("retry_after_ms", d.Milliseconds()) }
 	for name, tt := range map[string]struct {
@@ -131,8 +132,8 @@ func TestFallbackAndRetries(t *testing.T) {
 	}
 }
 
-// How often, how long and how many is the operator's to say: a delay stops doubling at the longest, however many
-// tries there are.
+// The numbers of attempts and parallel tools, and the delays, are configurable. A delay stops doubling at the longest
+// delay.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -165,7 +166,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// breaks answers with a piece of text and breaks off.
+// breaks answers with a piece of text and then breaks off.
 func breaks(text string) play {
 	return func(_ context.Context, yield func(llm.Event) bool) error {
 		yield(llm.Event{Accepted: &llm.Accepted{Usage: llm.Usage{Input: 100}}})
@@ -174,7 +175,7 @@ func breaks(text string) play {
 	}
 }
 
-// A turn that breaks off is taken back and asked for once more at the same target, before any tool of it has run.
+// An answer that breaks off is retracted, and the same target is asked once more, before any tool of the answer runs.
 // The turn bills both attempts.
 func TestABrokenTurnIsRetracted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +217,7 @@ func TestABrokenTurnIsRetracted(t *testing.T) {
 	})
 }
 
-// A budget is charged for each attempt once: the broken one by an estimate, the whole one as used.
+// A budget is charged once for each attempt: for the broken one by an estimate, for the complete one by its usage.
 func TestABrokenTurnUnderABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, breaks("Half"), says("Whole."))
@@ -226,15 +227,15 @@ func TestABrokenTurnUnderABudget(t *testing.T) {
 		}
 		states := of[contract.BudgetState](b.sink)
 		spent := states[len(states)-1].Spent
-		// A token costs a dollar, but those from a cache.
+		// Each token costs a dollar, except cached ones.
 		if want := (spent.Tokens - used.CacheRead) * dsl.NanoUSD; spent.Calls != 2 || spent.NanoUSD != want {
 			t.Errorf("spent %+v, want %d calls and %d", spent, 2, want)
 		}
 	})
 }
 
-// A turn that breaks off twice fails the run: the second piece is kept, both are billed, and no other target is asked
-// (H-STREAM-MAP-01).
+// An answer that breaks off twice fails the run. The second piece is kept, both attempts are billed, and no other
+// target is asked (H-STREAM-MAP-01).
 func TestATurnIsRetractedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, breaks("First"), breaks("Second"))
@@ -253,8 +254,8 @@ func TestATurnIsRetractedOnce(t *testing.T) {
 	})
 }
 
-// An answer that breaks off before its first word is estimated by the size of the request, and a refused second try
-// leaves of the first only its bill.
+// An answer that breaks off before its first word is estimated from the request's size. If the second attempt is
+// refused, only the bill of the first remains.
 func TestARetractedTurnMayBeRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
@@ -271,8 +272,8 @@ func TestARetractedTurnMayBeRefused(t *testing.T) {
 	})
 }
 
-// The time at which a target takes requests again is remembered for the run: until then its neighbours are asked,
-// and it is asked again afterwards.
+// The time at which a target accepts requests again is kept for the run: until then the next target is asked, and
+// afterwards the first again.
 func TestResetsAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -294,13 +295,13 @@ func TestResetsAreRemembered(t *testing.T) {
 		if d := cmp.Diff([]string{"b", "b", "a"}, by); d != "" || a.calls() != 2 {
 			t.Error(d, a.calls())
 		}
-		if n := len(of[contract.Retry](b.sink)); n != 2 { // the refusal, and once that it is passed over
+		if n := len(of[contract.Retry](b.sink)); n != 2 { // the refusal, and one report that the target is passed over
 			t.Errorf("%d announcements", n)
 		}
 	})
 }
 
-// Where all targets refuse, the first to take requests again is waited for, and one that takes too long is not asked.
+// If all targets refuse, the one with the shortest wait is awaited. A target with too long a wait is not asked.
 func TestTheSoonestResetIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tree := New(Deps{Limits: DefaultLimits()}, Start{}, &sink{})
@@ -325,8 +326,8 @@ func TestTheSoonestResetIsAwaited(t *testing.T) {
 	})
 }
 
-// An unusable target is passed over and reported once; without a usable one, its reason is the run's. An alias
-// without a route is named (H-DSL-ERR-02).
+// An unusable target is passed over and reported once. If all targets are unusable, the first one's reason is the
+// run's error. A missing alias is named (H-DSL-ERR-02).
 func TestUnusableTargets(t *testing.T) {
 	noKey := fault.New(fault.ProviderNotConfigured, "The provider x has no key.")
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
@@ -354,8 +355,7 @@ func TestUnusableTargets(t *testing.T) {
 	}
 }
 
-// Routes that come with an answer are those of the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02,
-// H-OPEN-03).
+// Routes in a storage answer apply to the next call (H-DSL-TRIG-04, H-PROV-ALIAS-02, H-OPEN-03).
 func TestRoutesChangeBetweenSteps(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", "{}")), says("Done."))
 	b.sink.store = func(context.Context, Half) (Stored, error) {
@@ -368,7 +368,7 @@ func TestRoutesChangeBetweenSteps(t *testing.T) {
 	}
 }
 
-// The end of the service stops a run at its next step boundary, and in a wait for a retry at once: the run is handed
+// A stopping service stops a run at its next step boundary, and at once in a wait for a retry. The run is handed
 // over, and its work is kept.
 func TestStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestStopping(t *testing.T) {
 	})
 }
 
-// A defect anywhere ends the run as failed, and no other run (H-STREAM-FAF-01).
+// A panic fails its run and no other run (H-STREAM-FAF-01).
 func TestPanics(t *testing.T) {
 	b := newBench(t, func(context.Context, func(llm.Event) bool) error { panic("secret") })
 	if fin := b.run(t.Context()); fin.Outcome != contract.Failed || fin.Err.Code != fault.Internal ||

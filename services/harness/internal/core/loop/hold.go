@@ -8,21 +8,22 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// hold tells the workspace that the run lives.
+// hold is the run's hold in the workspace, which keeps the run's processes while it lasts.
 //
 // Goroutines: one that holds the run in the workspace, from [invocation.enterWorkspace] to [Tree.leaveWorkspace].
 type hold struct {
 	release context.CancelFunc
-	known   chan struct{} // closed when the workspace knows the run, or cannot be told
+	known   chan struct{} // closed when the workspace knows the run or is unreachable
 	ended   sync.WaitGroup
 
 	mu   sync.Mutex // held while an event is emitted; guards over
-	over bool       // the run has come to its end: no event follows
+	over bool       // the run has ended: no event follows
 }
 
-// enterWorkspace begins to hold the run in its workspace. No model waits for that, the first tool call does.
+// enterWorkspace starts to hold the run in its workspace. The first model call does not wait for it; the first tool
+// call does.
 func (v *invocation) enterWorkspace(ctx context.Context) {
-	// The hold outlives the cancellation of the run: the calls that it cuts off come to their own ends first.
+	// The hold outlives the cancellation of the run, so that cancelled calls can end in order.
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	h := &hold{release: release, known: make(chan struct{})}
 	caller := *v.toolContext
@@ -31,14 +32,14 @@ func (v *invocation) enterWorkspace(ctx context.Context) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			if !h.over {
-				_ = v.emit(e) // a sink that is gone ends the run
+				_ = v.emit(e) // a failing sink ends the run
 			}
 		})
 	})
 	v.hold = h
 }
 
-// awaitWorkspace returns when the workspace knows the run or cannot be told, or when ctx ends.
+// awaitWorkspace returns when the workspace knows the run or is unreachable, or when ctx ends.
 func (v *invocation) awaitWorkspace(ctx context.Context) {
 	select {
 	case <-v.hold.known:
@@ -46,21 +47,21 @@ func (v *invocation) awaitWorkspace(ctx context.Context) {
 	}
 }
 
-// keepRun has the workspace keep the run for the next harness, once.
+// keepRun makes the workspace keep the run for the next harness, once.
 func (v *invocation) keepRun() {
 	v.keeping.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), keepRunTimeout)
 		defer cancel()
 		if err := v.deps.Tools.KeepRun(ctx, v.toolContext); err != nil {
-			v.deps.Log.Warn("the workspace does not keep a run that is handed over", "run_id", v.start.RunID, "error", err)
+			v.deps.Log.Warn("the workspace did not keep a handed over run", "run_id", v.start.RunID, "error", err)
 		}
 	})
 }
 
-// keepRunTimeout is how long the workspace may take to answer.
+// keepRunTimeout is the longest wait for the workspace's answer.
 const keepRunTimeout = 5 * time.Second
 
-// leaveWorkspace tells the workspace that the run is over.
+// leaveWorkspace ends the hold of the run and waits for it.
 func (t *Tree) leaveWorkspace() {
 	if t.hold == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// The workspace knows a run from its start to its end, also while its last call is cut off, and no tool is called
-// before.
+// The workspace holds a run from its start until its last call has ended, also after a cancel. No tool is called
+// before the hold.
 func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 	for name, cut := range map[string]bool{"completed": false, "cancelled": true} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 					}
 					if cut {
 						cancel()
-						time.Sleep(time.Second) // the call's own end
+						time.Sleep(time.Second) // time that the cancelled call takes to end
 						if !held() {
 							t.Error("the workspace was told of the run's end before its last call had ended")
 						}
@@ -62,7 +62,7 @@ func TestTheWorkspaceKnowsTheRun(t *testing.T) {
 	}
 }
 
-// Events of the run's debug sessions are relayed in the order in which they came, and never after the run's end.
+// Events of the run's debug sessions are relayed in order, and never after the run's end.
 func TestDebugSessionsAreTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("r", "file.read", "{}")), says("Done."))

@@ -13,16 +13,15 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// Hook is a part that others take in the compactions of an agent: an observer of each, and the compactor of an agent
-// that names it. One that is a [SessionStarter] also takes part in the beginning of a session. Hooks run in this
-// process; the plugin host will stand behind the same interface.
+// Hook is an extension of compactions: an observer of every compaction, and the compactor of an agent that names it.
+// A hook that is a [SessionStarter] also adds to the beginning of a session. Hooks run in this process.
 type Hook interface {
-	// Name is the name by which an agent's compaction.delegate.plugin finds it.
+	// Name is the name for compaction.delegate.plugin in an agent's configuration.
 	Name() string
-	// PreCompact is called before the strategy, once in a compaction. An observer may retain messages and inject a text;
-	// a compactor chooses units. A nil answer changes no unit.
+	// PreCompact is called before the strategy, once in a compaction. An observer may retain messages and inject a
+	// text. A compactor chooses units. A nil answer changes nothing.
 	PreCompact(ctx context.Context, call HookCall) (*HookAnswer, error)
-	// PostCompact is called after it, once in a compaction that superseded messages.
+	// PostCompact is called after a compaction that superseded messages, once.
 	PostCompact(ctx context.Context, call HookCall) error
 }
 
@@ -41,38 +40,39 @@ const (
 
 // HookCall is the input of a hook.
 type HookCall struct {
-	// OperatorID, ProjectID, SessionID and AgentPath name the conversation. RequestID is of this call alone.
+	// OperatorID, ProjectID, SessionID and AgentPath name the conversation. RequestID is unique to this call.
 	OperatorID, ProjectID, SessionID, AgentPath, RequestID string
 	// Role is [RoleObserver] or [RoleCompactor].
 	Role string
-	// DryRun says that the compaction is only proposed; a hook then leaves no traces.
+	// DryRun is true if the compaction is only proposed. The hook must then have no side effects.
 	DryRun bool
-	// Units are the parts of the conversation that may give way, in order: after the compaction those that did. A call and
-	// its results are one.
+	// Units are the parts of the conversation that may be superseded, in order; in PostCompact the superseded ones. A
+	// call and its results are one unit.
 	Units []HookUnit
 }
 
-// HookUnit is a part of a conversation that gives way whole.
+// HookUnit is a part of a conversation that is superseded as a whole.
 type HookUnit = compact.Unit
 
 // HookAnswer is the answer of a hook.
 type HookAnswer struct {
-	// Retain are places in the units that stay.
+	// Retain are the indices of the units to keep.
 	Retain []int
-	// Inject is added to the text in the place of the dropped units.
+	// Inject is added to the text that replaces the superseded units.
 	Inject string
-	// Superseded are the places of the units that give way, and Summary the text in their place; of a compactor alone.
+	// Superseded are the indices of the units to supersede, and Summary is the text that replaces them. Only a
+	// compactor sets them.
 	Superseded []int
 	Summary    string
 }
 
-// hookTimeout bounds one call of a hook.
+// hookTimeout is the longest time of one call of a hook.
 const hookTimeout = 30 * time.Second
 
-// maxInjection bounds a text for the system prompt in bytes.
+// maxInjection is the most bytes of a hook's text for the system prompt.
 const maxInjection = 64 << 10
 
-// bounded calls a hook, and stops waiting for it at the timeout.
+// bounded calls a hook. It stops waiting after hookTimeout; the hook may go on in its goroutine.
 func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -81,7 +81,7 @@ func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) 
 		err    error
 	}
 	done := make(chan result, 1)
-	go func() { // it ends with the hook
+	go func() { // ends with the hook
 		var r result
 		defer func() {
 			if p := recover(); p != nil {
@@ -100,7 +100,7 @@ func bounded[T any](ctx context.Context, call func(context.Context) (T, error)) 
 	}
 }
 
-// hookCall returns a call for a role.
+// hookCall returns the input of a hook in a role.
 func (v *invocation) hookCall(role string, dry bool, units []HookUnit) HookCall {
 	return HookCall{
 		OperatorID: v.start.OperatorID, ProjectID: v.start.ProjectID, SessionID: v.start.SessionID, AgentPath: v.agent.Path,
@@ -108,7 +108,7 @@ func (v *invocation) hookCall(role string, dry bool, units []HookUnit) HookCall 
 	}
 }
 
-// askHook calls a hook before a compaction. A hook that fails or takes too long is recorded and has no say.
+// askHook calls a hook before a compaction. A failure or a timeout is recorded, and the answer is then nil.
 func (v *invocation) askHook(ctx context.Context, h Hook, call HookCall) (*HookAnswer, contract.FiredHook) {
 	began := time.Now()
 	answer, err := bounded(ctx, func(ctx context.Context) (*HookAnswer, error) { return h.PreCompact(ctx, call) })
@@ -137,14 +137,14 @@ func (v *invocation) hookFailed(h Hook, hook string, err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		kind = "plugin.hook.timeout"
 	}
-	// A sink that is gone ends the run elsewhere.
+	// A failing sink has ended the run already.
 	_ = v.emit(contract.NewRecord(kind, v.agent.Path, map[string]any{
 		"plugin": h.Name(), "hook": hook, "session_id": v.start.SessionID, "run_id": v.start.RunID,
 		"reason": valid(fault.From(err).Msg),
 	}))
 }
 
-// observed asks the observers, in their order, and returns the units that they retain and the texts that they inject.
+// observed asks the observers in order. It returns the units that they retain and the joined texts that they inject.
 func (v *invocation) observed(ctx context.Context, c *contract.Compaction, dry bool) (retain []HookUnit,
 	inject string,
 ) {
@@ -155,7 +155,7 @@ func (v *invocation) observed(ctx context.Context, c *contract.Compaction, dry b
 	for _, h := range v.deps.Hooks {
 		if v.agent.Compaction != nil && c.Strategy == contract.StrategyDelegate &&
 			h.Name() == v.agent.Compaction.DelegatePlugin {
-			continue // it is the compactor
+			continue // the compactor is asked later
 		}
 		answer, fired := v.askHook(ctx, h, v.hookCall(RoleObserver, dry, units))
 		c.Fired = append(c.Fired, fired)
@@ -174,7 +174,7 @@ func (v *invocation) observed(ctx context.Context, c *contract.Compaction, dry b
 	return retain, inject
 }
 
-// delegated asks the agent's compactor. It fails with the reason for a fallback to drop.
+// delegated asks the agent's compactor. Its error is the reason for the fallback to drop.
 func (v *invocation) delegated(ctx context.Context, c *contract.Compaction, dry bool, ledger string) (*compact.Plan,
 	string, error,
 ) {
@@ -184,7 +184,7 @@ func (v *invocation) delegated(ctx context.Context, c *contract.Compaction, dry 
 	}
 	at := slices.IndexFunc(v.deps.Hooks, func(h Hook) bool { return h.Name() == name })
 	if name == "" || at < 0 {
-		return nil, "", fault.New(fault.InvalidParams, "There is no plugin %q that compacts.", name)
+		return nil, "", fault.New(fault.InvalidParams, "The plugin %q does not exist or cannot compact.", name)
 	}
 	units := v.talk.Candidates(v.keeps)
 	answer, fired := v.askHook(ctx, v.deps.Hooks[at], v.hookCall(RoleCompactor, dry, units))
@@ -196,14 +196,14 @@ func (v *invocation) delegated(ctx context.Context, c *contract.Compaction, dry 
 	switch {
 	case !ok:
 		return nil, "", fault.New(fault.ProviderBadResponse,
-			"The compactor %s supersedes what is not among the parts that may give way.", name)
+			"The compactor %s named units that may not be superseded.", name)
 	case plan.Empty() || answer.Summary == "":
-		return nil, "", fault.New(fault.ProviderBadResponse, "The compactor %s supersedes nothing, or leaves no text.", name)
+		return nil, "", fault.New(fault.ProviderBadResponse, "The compactor %s named no units, or returned no summary.", name)
 	}
 	return plan, plan.Summarized(valid(answer.Summary)), nil
 }
 
-// compacted tells the hooks of a compaction that superseded messages.
+// compacted reports a compaction that superseded messages to the hooks.
 func (v *invocation) compacted(ctx context.Context, dry bool, plan *compact.Plan) {
 	for _, h := range v.deps.Hooks {
 		call := v.hookCall(RoleObserver, dry, []HookUnit{{Messages: plan.Messages()}})
@@ -214,8 +214,8 @@ func (v *invocation) compacted(ctx context.Context, dry bool, plan *compact.Plan
 	}
 }
 
-// startSession adds the texts of hooks to the root agent's system prompt: in the session's first run those that the
-// hooks answer with now, in their order, later the ones that are kept.
+// startSession adds the texts of hooks to the root agent's system prompt. The session's first run asks the hooks, in
+// order. Later runs use the stored texts.
 func (v *invocation) startSession(ctx context.Context) error {
 	if v.parent != nil {
 		return nil
@@ -233,7 +233,8 @@ func (v *invocation) startSession(ctx context.Context) error {
 	return nil
 }
 
-// askStarters asks the hooks for texts once the run is stored, and has the texts stored. A hook that fails adds none.
+// askStarters asks the hooks for texts after the run is stored, and emits the texts for storage. A failing hook adds
+// no text.
 func (v *invocation) askStarters(ctx context.Context) (texts []contract.Injection, err error) {
 	for _, h := range v.deps.Hooks {
 		s, ok := h.(SessionStarter)

@@ -13,7 +13,7 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// starter is a plugin that also takes part in the beginning of a session.
+// starter is a plugin that is also a [SessionStarter].
 type starter struct {
 	plugin
 	start func(context.Context) (string, error)
@@ -29,9 +29,9 @@ func answers(text string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return text, nil }
 }
 
-// In a session's first run hooks add texts to the system prompt, in their order and behind the agent's own; the texts
-// are told before the first request is recorded, whose record holds them. One that fails, panics, adds nothing or
-// takes no part changes nothing (H-HOOK-START-02..05, H-HOOK-CTX-01, H-HOOK-SUM-01).
+// In a session's first run hooks add texts to the system prompt, in order and after the agent's own prompt. The texts
+// are emitted before the first request is recorded, and the record holds them. A hook that fails, panics, returns an
+// empty text or is no starter changes nothing (H-HOOK-START-02..05, H-HOOK-CTX-01, H-HOOK-SUM-01).
 func TestHooksAtASessionsStart(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says("done"))
@@ -75,7 +75,7 @@ func TestHooksAtASessionsStart(t *testing.T) {
 	}
 }
 
-// A later run asks no hook, and is given the texts of the first.
+// A later run asks no hook and uses the texts of the first run.
 func TestHooksTextsOfLaterRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says("done"))
@@ -91,14 +91,14 @@ func TestHooksTextsOfLaterRuns(t *testing.T) {
 	}
 }
 
-// A hook that does not answer is waited for so long, recorded, and changes nothing.
+// A hook that hangs is awaited up to the timeout and recorded, and changes nothing.
 func TestAHookThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})
 		b := newBench(t, says("done"))
 		b.deps.Hooks = []Hook{&starter{plugin: plugin{name: "slow"}, start: func(context.Context) (string, error) {
-			<-over // it does not look at its context
+			<-over // the hook ignores its context
 			return "late", nil
 		}}}
 		b.start.First = true
@@ -117,7 +117,7 @@ func TestAHookThatHangs(t *testing.T) {
 	})
 }
 
-// Agents below the root have no session: of the hooks only those of compactions are called for them (H-HOOK-SUB-01).
+// Children have no session: only the hooks of compactions are called for them (H-HOOK-SUB-01).
 func TestHooksOfAgentsBelow(t *testing.T) {
 	t.Parallel()
 	hook := &starter{plugin: plugin{name: "a"}, start: answers("Hello.")}

@@ -14,7 +14,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// plugin is a hook that notes its calls and answers as the test says.
+// plugin is a hook that stores its calls and returns the test's answer.
 type plugin struct {
 	name   string
 	answer func(HookCall) (*HookAnswer, error)
@@ -37,10 +37,10 @@ func (p *plugin) PostCompact(context.Context, HookCall) error {
 	return nil
 }
 
-// Observers are asked before the strategy in their order, each call with the context of the agent and an id of its
-// own; retained messages stay, injected texts follow the note, and a failing observer has no say. Each is told
-// afterwards, and the record names them (H-COMPACT-PIPE-01, H-COMPACT-PIPE-04, H-COMPACT-PIPE-05,
-// H-HOOK-CTX-01, H-COMPACT-REC-05, H-COMPACT-DROP-04).
+// Observers are asked in order before the strategy. Each call names the agent and has its own id. Retained messages
+// are kept, injected texts follow the note, and a failing observer changes nothing. Each observer is called again
+// afterwards, and the record names them (H-COMPACT-PIPE-01, H-COMPACT-PIPE-04, H-COMPACT-PIPE-05, H-HOOK-CTX-01,
+// H-COMPACT-REC-05, H-COMPACT-DROP-04).
 func TestObserversOfACompaction(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 10)
@@ -85,19 +85,19 @@ func TestObserversOfACompaction(t *testing.T) {
 	}
 }
 
-// A compactor chooses the superseded messages and the text in their place; one that is missing, fails, names
-// protected messages, or leaves no text gives way to drop (H-COMPACT-DEL-01..03, H-COMPACT-CFG-02,
+// A compactor chooses the superseded messages and the text that replaces them. Drop replaces a compactor that is
+// missing, fails, names protected messages, or returns no text (H-COMPACT-DEL-01..03, H-COMPACT-CFG-02,
 // H-COMPACT-KEEP-03, H-COMPACT-PAIR-02).
 func TestACompactor(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		hook   *plugin
-		reason string // of the fallback, "" without one
+		reason string // of the fallback, empty without one
 	}{
 		"chooses": {&plugin{name: "memory", answer: func(call HookCall) (*HookAnswer, error) {
 			return &HookAnswer{Superseded: []int{1, 2, 3, 4}, Summary: "In short: words."}, nil
 		}}, ""},
-		"missing": {&plugin{name: "another"}, "There is no plugin"},
+		"missing": {&plugin{name: "another"}, "does not exist or cannot compact"},
 		"null":    {&plugin{name: "memory"}, "gave no result"},
 		"fails": {
 			&plugin{name: "memory", answer: func(HookCall) (*HookAnswer, error) { return nil, errors.New("x") }},
@@ -105,10 +105,10 @@ func TestACompactor(t *testing.T) {
 		},
 		"outside": {&plugin{name: "memory", answer: func(HookCall) (*HookAnswer, error) {
 			return &HookAnswer{Superseded: []int{1000}, Summary: "x"}, nil
-		}}, "not among the parts"},
+		}}, "may not be superseded"},
 		"no text": {&plugin{name: "memory", answer: func(HookCall) (*HookAnswer, error) {
 			return &HookAnswer{Superseded: []int{1}}, nil
-		}}, "leaves no text"},
+		}}, "returned no summary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// The project's instructions follow the prompt of an agent that asks for them, and of no other.
+// The project's instructions follow the prompt of an agent that enables them, and of no other agent.
 func TestInstructionsFollowThePrompt(t *testing.T) {
 	t.Parallel()
 	for name, wanted := range map[string]bool{"asked for": true, "not asked for": false} {

@@ -28,74 +28,74 @@ import (
 // limitText closes the message of a run that reached its step limit while the model still wanted tools.
 const limitText = "Stopped: maximum iteration limit reached."
 
-// invocation is a call of one agent on its way: the root's by the operator, that of another by its parent. It
-// belongs to one goroutine, but for emit and the fields that mu guards.
+// invocation is one call of an agent: the root agent is called by the operator, a child by its parent. It belongs to
+// one goroutine, except for emit and the fields that mu guards.
 type invocation struct {
 	*Tree
-	// id is empty for the root agent's, which has a nil parent. callID is the call of the parent.
+	// id is empty for the root agent, and its parent is nil. callID is the id of the parent's tool call.
 	id, callID string
-	prompt     string // of the parent
+	prompt     string // the parent's prompt
 	parent     *invocation
-	continued  *contract.Continued // of a run that was handed over, nil for a new invocation
+	continued  *contract.Continued // state of a handed over run; nil for a new invocation
 	agent      *compile.Agent
 	history    []llm.Message
 	sources    []contract.Source
 	head       contract.AuditHead
 	account    *budget.Account
-	held       *budget.Reservation // of the last model call, nil before
+	held       *budget.Reservation // reservation of the last model call; nil before the first
 
 	pipeline    pipeline
 	system      []string
 	tools       []llm.Tool
-	offers      map[string]offer // by the name the model is shown
+	offers      map[string]offer // by the name that the model sees
 	toolContext *contract.Caller
 	todos       contract.OpenTodos
 	maxSteps    int
 	maxOutput   int
 	cacheKey    string
-	memory      *llm.Memory // of drivers; may be nil
+	memory      *llm.Memory // cache of the drivers; may be nil
 
 	talk     *compact.Conversation
 	room     room
 	keptIDs  map[string]bool     // stored messages that no compaction may supersede
-	mute     bool                // only calls, records and stages of compactions are told
-	callIDs  map[string]struct{} // of the whole conversation
+	mute     bool                // emit drops all events but model calls, records, budgets and compactions
+	callIDs  map[string]struct{} // ids of all calls in the conversation
 	step     int
 	begun    bool         // a model has accepted a request
-	told     bool         // its beginning has been sent
-	kept     []*keptBlock // of the answer that is coming in
-	broken   brokenOff    // of the turn that is coming in
-	said     string       // the text of the last turn that has one
-	asked    int64        // the size of the last request
-	calls    int          // requests that were reserved for
-	settled  int          // the last of them that is settled
-	answered sized        // the last that was answered
+	told     bool         // the start of the invocation was sent
+	kept     []*keptBlock // blocks of the incoming answer
+	broken   brokenOff    // retracted answers of the current turn
+	said     string       // text of the last turn with text
+	asked    int64        // size of the last request in bytes
+	calls    int          // number of requests with a reservation
+	settled  int          // number of the last settled request
+	answered sized        // last answered request
 
-	repeats repeats // of tool calls
+	repeats repeats // repeated tool calls
 
 	cage *held                   // may be nil
-	quit context.CancelCauseFunc // ends it
+	quit context.CancelCauseFunc // cancels the invocation's context
 
 	fin      contract.Finished
-	streamed time.Duration // by all model calls
-	unpriced bool          // a call's cost is not known
+	streamed time.Duration // time of all model calls
+	unpriced bool          // a call has no known cost
 
 	mu    sync.Mutex // guards the fields below
 	files map[string]struct{}
 	below sums
 }
 
-// offer is a tool as the model is shown it. It stands for child unless that is nil.
+// offer is a tool as the model sees it. A call of it is a call of child unless child is nil.
 type offer struct {
 	canonical string
 	parallel  bool
 	readWhen  toolcall.When
 	waitWhen  toolcall.When
-	action    string // that its name fixes
+	action    string // fixed by the tool's alias; may be empty
 	child     *compile.Agent
 }
 
-// waits reports whether a call with an input waits for outside events.
+// waits reports whether a call with this input waits for outside events.
 func (o offer) waits(input []byte) bool {
 	if o.action != "" {
 		input = fmt.Appendf(nil, `{%q:%q}`, catalogue.ActionParameter, o.action)
@@ -103,7 +103,7 @@ func (o offer) waits(input []byte) bool {
 	return o.waitWhen.Holds(input)
 }
 
-// run runs the agent to its end. It returns how it ended, also after a panic.
+// run runs the agent to its end and returns its outcome, also after a panic.
 func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	ctx, v.quit = context.WithCancelCause(ctx)
 	defer v.quit(nil)
@@ -113,7 +113,8 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 	defer v.account.Start(func(over *fault.Error) { v.quit(over) })()
 	defer func() {
 		if v.held != nil {
-			// A defect kept its call from being settled. A sink that is gone is no further concern.
+			// The last call is unsettled only after a panic; settling again has no effect. A failing sink is ignored: the
+			// run has ended.
 			_ = v.settle(v.held.Amount(), true, false)
 			v.held.Settle(v.held.Amount())
 		}
@@ -169,7 +170,7 @@ func (v *invocation) emit(e contract.Event) error {
 	return v.sink.Emit(contract.Happening{InvocationID: v.id, Event: e})
 }
 
-// begin gets everything ready for the first step.
+// begin prepares the first step: the prompt, the tools, the workspace, the hooks' texts and the cage.
 func (v *invocation) begin(ctx context.Context) error {
 	err := v.prepare(ctx)
 	if v.parent != nil && v.continued == nil {
@@ -191,7 +192,8 @@ func (v *invocation) begin(ctx context.Context) error {
 	return err
 }
 
-// prepare resolves the invocation's needs and refuses an agent that it cannot run.
+// prepare builds the invocation's caller, system prompt, conversation, limits, pipeline and tools. It fails for an
+// agent without a prompt file, and for a conversation without a message to answer.
 func (v *invocation) prepare(ctx context.Context) error {
 	v.toolContext = &contract.Caller{
 		Job: v.start.Job, SessionID: v.start.SessionID, RunID: v.start.RunID, RequestID: v.start.RequestID,
@@ -200,7 +202,7 @@ func (v *invocation) prepare(ctx context.Context) error {
 		LanguageServers: v.start.LanguageServers, Debugging: v.start.Debugging,
 		ApproveWrites: v.agent.ApproveWrites,
 	}
-	if v.parent == nil { // an agent below knows of the issue as much as its parent tells it
+	if v.parent == nil { // a child knows the issue only from its parent's prompt
 		v.toolContext.Issue, v.todos = v.start.Issue, v.start.Todos
 	}
 	prompt, ok := v.start.Prompts[v.agent.PromptPath]
@@ -249,8 +251,8 @@ func (v *invocation) prepare(ctx context.Context) error {
 	return v.offerTools(ctx)
 }
 
-// offerTools looks up the descriptions of the agent's tools for the model. Tools that the operator has turned off
-// since the snapshot are left out.
+// offerTools builds the descriptions of the agent's tools for the model. It leaves out tools that the operator has
+// turned off since the snapshot.
 func (v *invocation) offerTools(ctx context.Context) error {
 	v.offers = map[string]offer{}
 	defer v.offerChildren()
@@ -294,7 +296,7 @@ func (v *invocation) request() llm.Request {
 	}
 }
 
-// oneStep makes one model call and runs the tools it asks for. It reports whether another step follows.
+// oneStep makes one model call and runs the tools that it asks for. It reports whether another step follows.
 func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -322,7 +324,7 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 			return !v.parallel(c) && v.offers[c.Name].child == nil
 		}),
 	}
-	used := v.used(ans) // broken answers were settled when they broke off
+	used := v.used(ans) // retracted answers are settled already
 	if err = v.settle(used, false, true); err == nil {
 		err = v.emit(turn)
 	}
@@ -343,7 +345,7 @@ func (v *invocation) oneStep(ctx context.Context) (more bool, err error) {
 
 // finishStep runs the tools of a turn and waits until their results are stored.
 func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []llm.ToolCall) (more bool, err error) {
-	// Without its cage ctx is over, and no call is made.
+	// A failed cage ends ctx, and then no call is made.
 	_ = v.awaitCage(ctx)
 	results, err := v.runTools(ctx, calls)
 	if err != nil {
@@ -354,7 +356,7 @@ func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []l
 		return false, err
 	}
 	if v.cage != nil && v.cage.over.Load() {
-		<-ctx.Done() // the end of the cage is on its way; no model is asked any more
+		<-ctx.Done() // the end of the cage cancels ctx; no further model call is made
 	}
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -371,7 +373,7 @@ func (v *invocation) finishStep(ctx context.Context, turn []llm.Block, calls []l
 	return true, v.awaitStored(ctx, ResultsPart)
 }
 
-// textOf returns the text among blocks.
+// textOf returns the joined text blocks.
 func textOf(blocks []llm.Block) string {
 	var text strings.Builder
 	for _, b := range blocks {
@@ -392,7 +394,7 @@ func callsOf(blocks []llm.Block) []llm.ToolCall {
 	return calls
 }
 
-// awaitStored waits for storage and takes over the routes and todos that come with the answer.
+// awaitStored waits for storage and applies the routes, todos and steers of its answer.
 func (v *invocation) awaitStored(ctx context.Context, part Part) error {
 	stored, err := v.sink.Stored(ctx, Half{InvocationID: v.id, Step: v.step, Part: part})
 	v.reroute(stored.Routes)
@@ -408,7 +410,7 @@ func (v *invocation) awaitStored(ctx context.Context, part Part) error {
 
 //convert:one messageStart llm.Target contract.MessageStart >StartedAt=time.Now().UnixMilli()
 
-// started says, once per invocation, which model answers.
+// started emits the answering model, once per invocation.
 func (v *invocation) started(target llm.Target) error {
 	if v.begun {
 		return nil
@@ -417,7 +419,8 @@ func (v *invocation) started(target llm.Target) error {
 	return v.emit(messageStart(target))
 }
 
-// measure adds a model call to the sums and returns its own measures. An unaccepted call does not count.
+// measure adds a model call to the invocation's totals and returns the call's own stats. An unaccepted call is not
+// added.
 func (v *invocation) measure(ans answer) llm.Stats {
 	stats := llm.Stats{Duration: llm.Milliseconds(ans.duration)}
 	if ans.ttft != nil {
@@ -443,7 +446,7 @@ func (v *invocation) measure(ans answer) llm.Stats {
 	return stats
 }
 
-// price adds the cost of a call. A sum with a part that is not known is not known.
+// price sets the call's cost and the invocation's total. The total is nil if any call is unpriced.
 func (v *invocation) price(stats, sum *llm.Stats, target llm.Target, usage llm.Usage) {
 	cost, known := v.deps.Prices.Cost(target, usage)
 	if !known {
@@ -468,7 +471,7 @@ func perSecond(tokens int64, d time.Duration) float64 {
 	return float64(tokens) / d.Seconds()
 }
 
-// log writes a line for every model call, also without any other telemetry.
+// log writes one line for every model call. It needs no telemetry.
 func (v *invocation) log(ctx context.Context, turn contract.TurnDone, calls []llm.ToolCall) {
 	names := make([]string, len(calls))
 	for i, c := range calls {
@@ -489,7 +492,7 @@ func (v *invocation) log(ctx context.Context, turn contract.TurnDone, calls []ll
 	)
 }
 
-// end returns the end of an invocation that could not go on. The end of ctx is the reason where there is one.
+// end returns the outcome of an invocation that failed with err. The cause of an ended ctx replaces err.
 func (v *invocation) end(ctx context.Context, err error) contract.Finished {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

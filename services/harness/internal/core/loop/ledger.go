@@ -9,10 +9,10 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// noteTool is the tool that answers with the number of its entry.
+// noteTool is the tool that returns the number of its ledger entry.
 const noteTool = "kaged.note"
 
-// entered numbers the entries of a call in the session's ledger and keeps them for the run's own views.
+// entered returns the ledger entries of a call, numbered, and adds them to the run's ledger.
 func (v *invocation) entered(step int, tool string, out *ToolOutcome) []contract.LedgerEntry {
 	entries := contract.LedgerOf(tool, out.Err, out.Audit)
 	if len(entries) == 0 {
@@ -37,7 +37,8 @@ func (v *invocation) entered(step int, tool string, out *ToolOutcome) []contract
 	return entries
 }
 
-// ledger returns the view of the session's ledger for the agent: all of it for the root, its own entries for others.
+// ledger returns the agent's view of the session's ledger: all of it for the root agent, only its own entries for a
+// child.
 func (v *invocation) ledger() string {
 	v.Tree.mu.Lock()
 	entries := slices.Clone(v.entries)

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// After several compactions by pure drop, the facts of the beginning stand in the next request word for word:
-// changed files, failed commands, decisions and open questions.
+// After several compactions by drop, the next request still holds the early facts word for word: changed files,
+// failed commands, decisions and open todos.
 func TestTheLedgerOutlivesCompactions(t *testing.T) {
 	t.Parallel()
 	var facts []string
@@ -84,13 +84,13 @@ func TestTheLedgerOutlivesCompactions(t *testing.T) {
 	}
 }
 
-// sized32 is a window of 12,000 tokens for every model.
+// sized32 prices and sizes every model with a window of 12,000 tokens.
 type sized32 struct{ flat }
 
 func (sized32) Window(llm.Target) int { return 12_000 }
 
-// The result of kaged.note is the number of its entry, which continues from the session's last one; a denied or
-// failed call is an entry, too.
+// The result of kaged.note is the number of its ledger entry, which continues the session's numbers. A denied or
+// failed call also has an entry.
 func TestNotesAreNumbered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, wants(call("a", "kaged.note", `{}`)), wants(call("b", "shell.bash", `{}`)), says("done"))

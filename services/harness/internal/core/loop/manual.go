@@ -9,11 +9,12 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// Granter says whether a model call may be made, once its record is on disk.
+// Granter decides whether a model call may be made, after its record is on disk.
 type Granter func(context.Context, contract.CallWanted) (contract.CallGranted, error)
 
-// Compact estimates the conversation of an agent between runs and, where the order has an id, compacts it or says
-// the proposal of a compaction. Each model call waits for grant. It fails with not_found for an unknown agent.
+// Compact estimates an agent's conversation between runs. If the order has an id, it also compacts the conversation,
+// or in a dry run returns the proposed compaction. Each model call waits for grant. Compact fails with not_found for
+// an unknown agent.
 func Compact(
 	ctx context.Context, deps Deps, start Start, order contract.CompactOrder, grant Granter,
 ) (contract.Compacted, error) {
@@ -69,7 +70,7 @@ func Compact(
 	return out, err
 }
 
-// stageSink keeps the stages of a compaction and its model calls, for one goroutine.
+// stageSink collects the stages of a compaction and its model calls. It belongs to one goroutine.
 type stageSink struct {
 	grant  Granter
 	stages []contract.Compaction
@@ -87,10 +88,10 @@ func (s *stageSink) Emit(h contract.Happening) error {
 	return nil
 }
 
-// Stored implements [Sink]. There are no steps.
+// Stored implements [Sink]. A compaction has no steps.
 func (s *stageSink) Stored(context.Context, Half) (Stored, error) { return Stored{}, nil }
 
-// Ask implements [Sink]. There are no tools.
+// Ask implements [Sink]. A compaction calls no tools.
 func (s *stageSink) Ask(context.Context, string, contract.ApprovalRequested) (contract.Decision, error) {
 	return contract.Decision{Verdict: contract.Denied}, nil
 }
@@ -100,8 +101,8 @@ func (s *stageSink) Grant(ctx context.Context, _ string, w contract.CallWanted) 
 	return s.grant(ctx, w)
 }
 
-// Meters remember how far off estimates were, by session, agent and model. They are lost with the process, and then
-// the next answer corrects anew. A Meters is safe for concurrent use.
+// Meters keep the corrections of token estimates by session, agent and model. They live in memory; after a restart
+// the next answer corrects the estimates again. A Meters is safe for concurrent use.
 type Meters struct {
 	mu   sync.Mutex
 	kept map[meterKey]compact.Meter
@@ -109,7 +110,7 @@ type Meters struct {
 
 type meterKey struct{ session, agent, model string }
 
-// maxMeters bounds the remembered ones.
+// maxMeters is the most meters that are kept. One more drops all of them.
 const maxMeters = 4096
 
 func (m *Meters) get(k meterKey) compact.Meter {
@@ -133,20 +134,20 @@ func (m *Meters) put(k meterKey, meter compact.Meter) {
 	m.kept[k] = meter
 }
 
-// meterOf names the meter of an agent's calls on a route.
+// meterOf returns the key of the meter for the agent's calls on a route.
 func (v *invocation) meterOf(route contract.Route) meterKey {
 	t := route.Targets[0]
 	return meterKey{v.start.SessionID, v.agent.Path, t.Provider + ":" + t.Model}
 }
 
-// recall takes over the corrections of the session's last run.
+// recall loads the corrections of the session's last run.
 func (v *invocation) recall(route contract.Route) {
 	if v.parent == nil && !v.room.meter.Calibrated() {
 		v.room.meter = v.deps.Meters.get(v.meterOf(route))
 	}
 }
 
-// learn remembers the corrections for the next run.
+// learn keeps the corrections for the next run.
 func (v *invocation) learn(route contract.Route) {
 	if v.parent == nil && !v.mute {
 		v.deps.Meters.put(v.meterOf(route), v.room.meter)

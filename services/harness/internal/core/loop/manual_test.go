@@ -9,13 +9,13 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// granted grants each call between runs.
+// granted grants each call.
 func granted(_ context.Context, w contract.CallWanted) (contract.CallGranted, error) {
 	return contract.CallGranted{Call: w.Call}, nil
 }
 
-// A summary between runs waits for the grant of its call, which comes with the record of the request, and is settled
-// with its use. Where the call is refused, as by a budget, the compaction drops instead, without a request.
+// A summary between runs waits for the grant of its call, which carries the record of the request, and the call is
+// settled with its use. If a budget refuses the call, the compaction drops without a request.
 func TestSummariesBetweenRunsAreCounted(t *testing.T) {
 	t.Parallel()
 	order := contract.CompactOrder{ID: "cmp_x", Strategy: contract.StrategySummarize}

@@ -9,34 +9,34 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Call is a model call on its way through the pipeline. Processors may change Request; the model is given the
-// pipeline's result, byte for byte.
+// Call is a model call on its way through the pipeline. Processors may change Request. The model gets the pipeline's
+// result, byte for byte.
 type Call struct {
-	// Step is the step, from 1. Again marks a further call of it: with a conversation that was made shorter, or for
+	// Step is the step, from 1. Again marks a further call in the same step: with a shortened conversation, or to
 	// another target.
 	Step  int
 	Again bool
-	// Alias is the model's alias; Target is where the call goes.
+	// Alias is the model's alias; Target is the model that is asked.
 	Alias  string
 	Target llm.Target
 	driver llm.Driver // of the target
 	// Request is the request. Its Model is set per target, after the pipeline.
 	Request llm.Request
-	// Hash is that of the items of the request, as the last processor left them.
+	// Hash is the hash of the request's items after the last processor.
 	Hash string
 }
 
-// Processor sees, and may change or stop, every model call of a run. An error ends the run.
+// Processor sees every model call of a run, and may change or stop it. An error ends the run.
 type Processor interface {
 	// ProcessInput is called once per run, before the first call.
 	ProcessInput(ctx context.Context, call *Call) error
 	// ProcessInputStep is called before every call.
 	ProcessInputStep(ctx context.Context, call *Call) error
-	// ProcessOutputChunk is called with each piece the model writes, before anyone else sees it.
+	// ProcessOutputChunk is called with each piece that the model writes, before it is sent on.
 	ProcessOutputChunk(ctx context.Context, d contract.Delta) error
 }
 
-// pipeline is the processors in the order they run.
+// pipeline is the list of processors in their order.
 type pipeline []Processor
 
 // input runs the processors on a call and returns its seal.
@@ -67,8 +67,8 @@ func (p pipeline) output(ctx context.Context, d contract.Delta) error {
 
 var sealSeed = maphash.MakeSeed()
 
-// whole returns a fingerprint of everything in req that a model is given. It is compared within a process and not
-// stored: the loop checks with it that the request is unchanged after the pipeline.
+// whole returns a fingerprint of everything that the model gets of req. It is valid within this process and never
+// stored: the loop uses it to detect a change of the request after the pipeline.
 func whole(req *llm.Request) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sealSeed)
@@ -78,7 +78,7 @@ func whole(req *llm.Request) uint64 {
 	return h.Sum64()
 }
 
-// seal returns the fingerprint of a request up to and with the first n messages, without its note.
+// seal returns the fingerprint of a request's head and its first n messages, without its note.
 func seal(req *llm.Request, n int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sealSeed)
@@ -102,7 +102,7 @@ func seal(req *llm.Request, n int) uint64 {
 	return h.Sum64()
 }
 
-// sealer writes values with their lengths, so that no two sequences read the same.
+// sealer hashes values with their lengths, so that different sequences hash different bytes.
 type sealer struct {
 	h   *maphash.Hash
 	buf [8]byte

@@ -12,26 +12,26 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// The rules of a policy, as refusals and records name them.
+// The rules of a policy, by their names in errors and records.
 const (
 	ruleTokens = "token_hard_limit"
 	ruleGates  = "content_gates"
 )
 
-// gateMarker stands for a text that a content gate keeps from a model.
+// gateMarker replaces a text that a content gate removes.
 var gateMarker = redact.Marker("content-gate")
 
-// policyProcessor holds an agent's policy against its requests. It comes after the record of the request: the
-// record shows the request before the gates, and agent.policy_modified that a gate changed it.
+// policyProcessor applies an agent's policy to its requests. It runs after the record of the request: the record
+// shows the request before the gates, and agent.policy_modified reports a change by a gate.
 type policyProcessor struct {
 	run      *invocation
 	policy   *dsl.Policy
 	patterns []pattern
 	gates    rewriter
-	told     int // how many texts the gates had changed when that was recorded last
+	told     int // number of changed texts in the last record of the gates
 }
 
-// pattern is a text that a gate keeps back, and its replacement.
+// pattern is a text that a gate removes, and its replacement.
 type pattern struct{ text, with string }
 
 func newPolicyProcessor(v *invocation, policy *dsl.Policy) *policyProcessor {
@@ -49,10 +49,10 @@ func newPolicyProcessor(v *invocation, policy *dsl.Policy) *policyProcessor {
 	return p
 }
 
-// ProcessInput is empty: the first step is checked like each.
+// ProcessInput does nothing: ProcessInputStep checks every request.
 func (p *policyProcessor) ProcessInput(context.Context, *Call) error { return nil }
 
-// ProcessInputStep applies the content gates, and then the limit of tokens. It fails with policy_violation.
+// ProcessInputStep applies the content gates, then the token limit. It fails with policy_violation.
 func (p *policyProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 	if len(p.patterns) > 0 {
 		if err := p.gate(call); err != nil {
@@ -66,7 +66,7 @@ func (p *policyProcessor) ProcessInputStep(_ context.Context, call *Call) error 
 	return nil
 }
 
-// ProcessOutputChunk is empty: a policy is about requests.
+// ProcessOutputChunk does nothing: a policy covers requests only.
 func (p *policyProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 func violation(rule, format string, args ...any) *fault.Error {
@@ -75,7 +75,7 @@ func violation(rule, format string, args ...any) *fault.Error {
 	return f.With("rule", rule)
 }
 
-// gate keeps the texts of the gates out of a request.
+// gate removes the gated texts from a request.
 func (p *policyProcessor) gate(call *Call) error {
 	req := &call.Request
 	for _, m := range req.Messages {
@@ -113,7 +113,7 @@ func (p *policyProcessor) gate(call *Call) error {
 	return p.record(call, changed)
 }
 
-// record tells how many texts of a request were changed, and the hash of its items as they are sent.
+// record emits the number of changed texts and the hash of the request's items as sent.
 func (p *policyProcessor) record(call *Call, changed int) error {
 	v := p.run
 	payload := map[string]any{
@@ -126,10 +126,10 @@ func (p *policyProcessor) record(call *Call, changed int) error {
 	return v.emit(contract.NewRecord(contract.PolicyModified, v.agent.Path, payload))
 }
 
-// gated returns a text without those that the gates keep back.
+// gated returns a text without the gated texts.
 func (p *policyProcessor) gated(text string) string {
 	for _, k := range p.patterns {
-		// The rest of a text may hold it again.
+		// Removing a text can join its parts to the same text again.
 		for again := true; again; again = k.with == "" && strings.Contains(text, k.text) {
 			text = strings.ReplaceAll(text, k.text, k.with)
 		}
@@ -141,8 +141,7 @@ func (p *policyProcessor) holds(text string) bool {
 	return slices.ContainsFunc(p.patterns, func(k pattern) bool { return strings.Contains(text, k.text) })
 }
 
-// spellings returns a text as it is, and as it stands in JSON, with and without the escapes for HTML, where that
-// differs.
+// spellings returns a text, and its JSON forms with and without HTML escapes if they differ from it.
 func spellings(text string) []string {
 	html, err := json.Marshal(text)
 	if err != nil {

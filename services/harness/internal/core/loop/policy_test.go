@@ -14,18 +14,18 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// token has the form of a token of GitHub's; it is put together, so that no scanner takes it for a leak.
+// token looks like a GitHub token. It is joined from parts so that no scanner reports a leak.
 var token = strings.Join([]string{"ghp_", "9qXk2LmB7vR4tY8wZ1cN6dF3gH5jK0pS2aQ4"}, "")
 
-// reads is a run of an agent that reads a file with the given text.
+// reads is a bench with an agent that reads a file with the given text.
 func reads(t *testing.T, text string) *bench {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"a","note":"`+token+`"}`)), says("Done."))
 	b.tools.run["file.read"] = func(context.Context, string) (string, error) { return text, nil }
 	return b
 }
 
-// A secret that a tool reads, a person writes or a model repeats is replaced by a marker before the record of the
-// request is made; the input of a call stays JSON. The result that is stored is the whole one.
+// A secret that a tool reads, a person writes or a model repeats is replaced by a marker before the request is
+// recorded. The input of a call stays valid JSON. The stored result keeps the secret.
 func TestSecretsAreNotSent(t *testing.T) {
 	t.Parallel()
 	b := reads(t, "KEY="+token)
@@ -59,8 +59,8 @@ func TestSecretsAreNotSent(t *testing.T) {
 	}
 }
 
-// The credentials of the operator's providers are never sent, under any policy. Secrets by their form are sent
-// where the agent's policy says so.
+// The credentials of the operator's providers are never sent, under any policy. Texts that look like secrets are sent
+// if the agent's policy allows it.
 func TestCredentialsAreNeverSent(t *testing.T) {
 	t.Parallel()
 	b := reads(t, "api-key-of-the-operator "+token)
@@ -74,8 +74,8 @@ func TestCredentialsAreNeverSent(t *testing.T) {
 	}
 }
 
-// A gated text reaches no model, escaped in JSON or not. The record shows the request as it was to be sent, and
-// that it was changed (H-PIPE-POL-02, H-PIPE-POL-03).
+// A gated text reaches no model, with or without JSON escapes. The record shows the request before the gates, and a
+// further record reports the change (H-PIPE-POL-02, H-PIPE-POL-03).
 func TestContentGates(t *testing.T) {
 	t.Parallel()
 	b := reads(t, `{"content":"one \u003cTOP\u003e \"SECRET\"\ntwo <TOP> \"SECRET\""} abab`)
@@ -108,7 +108,7 @@ func TestContentGates(t *testing.T) {
 	}
 }
 
-// A stripped text is gone entirely, however it was folded.
+// A stripped text is removed completely, even if its removal forms it again.
 func TestStrippedTextsAreGone(t *testing.T) {
 	t.Parallel()
 	p := newPolicyProcessor(nil, &dsl.Policy{ContentGates: []dsl.ContentGate{{Pattern: "ab", Action: dsl.GateStrip}}})
@@ -117,7 +117,7 @@ func TestStrippedTextsAreGone(t *testing.T) {
 	}
 }
 
-// Thinking that its provider has signed cannot be changed: a gate that matches it ends the run.
+// Signed thinking cannot be changed: a gate that matches it ends the run.
 func TestSignedThinkingBehindAGate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
@@ -134,9 +134,9 @@ func TestSignedThinkingBehindAGate(t *testing.T) {
 	}
 }
 
-// A request over the limit of tokens is not sent: the run fails and says by how much. It is recorded all the same. One
-// within the limit leaves as it came (H-PIPE-POL-01, H-PIPE-POL-02, H-PIPE-POL-04, H-PIPE-POL-05, H-FAIL-POL-01,
-// H-FAIL-CTX-01, H-OPEN-01).
+// A request over the token limit is recorded but not sent: the run fails with the numbers. A request within the limit
+// is sent unchanged (H-PIPE-POL-01, H-PIPE-POL-02, H-PIPE-POL-04, H-PIPE-POL-05, H-FAIL-POL-01, H-FAIL-CTX-01,
+// H-OPEN-01).
 func TestTokenHardLimit(t *testing.T) {
 	t.Parallel()
 	b := reads(t, strings.Repeat("x", 3000))
@@ -154,7 +154,7 @@ func TestTokenHardLimit(t *testing.T) {
 	}
 }
 
-// The conversation is rewritten once: a step looks at the messages that came since the last.
+// A conversation is rewritten incrementally: a step changes only messages added since the last step.
 func TestRewritingIsIncremental(t *testing.T) {
 	t.Parallel()
 	looked := 0

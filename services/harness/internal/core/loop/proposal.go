@@ -10,27 +10,26 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// proposalText tells an agent below the root how it proposes todos, where the run works on an issue. The agent has no
-// access to the issue itself.
+// proposalText tells a child how to propose todos for the issue of the run. The child has no access to the issue.
 const proposalText = "To propose todos for the issue that this work is part of, end your answer with a block:\n" +
 	"```todos\n- [ ] A step to take\n- [ ] A statement that must hold (criterion)\n```"
 
-// The fences of a proposal, and the mark of a criterion.
+// The marks of a proposal: its fences, and the mark of a criterion.
 const (
 	proposalFence = "```todos"
 	fence         = "```"
 	criterionMark = "(criterion)"
 )
 
-// maxProposed is how many todos one answer proposes, the most that one call of kaged.todo takes.
+// maxProposed is the most todos of one proposal, which is the most that one call of kaged.todo takes.
 const maxProposed = 100
 
-// proposal is the todos that an agent proposes.
+// proposal holds the todos that an agent proposes.
 type proposal struct{ steps, criteria []string }
 
 func (p proposal) count() int { return len(p.steps) + len(p.criteria) }
 
-// proposalOf returns the todos of the last complete block of a text.
+// proposalOf returns the todos of the last complete block in a text.
 func proposalOf(text string) (p proposal) {
 	inside := false
 	var found proposal
@@ -50,7 +49,7 @@ func proposalOf(text string) (p proposal) {
 	return p
 }
 
-// add takes one line of a block, if it is an item of a list.
+// add adds the item of one line. It ignores lines that are no list items.
 func (p *proposal) add(line string) {
 	rest, isItem := strings.CutPrefix(line, "- ")
 	if !isItem {
@@ -67,8 +66,8 @@ func (p *proposal) add(line string) {
 	}
 }
 
-// propose returns the result for the todos that a completed child proposes in its text; it may be nil. Those of an
-// agent with todo_review: auto are written down in the root agent's name; records are those of these calls.
+// propose returns the todos that a completed child proposes in its text, nil without any. The todos of an agent with
+// todo_review: auto are added to the issue in the root agent's name; records are the records of these calls.
 func (v *invocation) propose(ctx context.Context, text string) (_ *contract.ProposedTodos, records []contract.Record) {
 	p := proposalOf(text)
 	if v.start.Issue == 0 || p.count() == 0 {
@@ -118,7 +117,7 @@ func (v *invocation) writeDown(ctx context.Context, kind string, items []string)
 	case err != nil:
 		return out, err
 	case out.Question != nil:
-		return out, fault.New(fault.ApprovalRequired, "An operator has to approve each use of kaged.todo.")
+		return out, fault.New(fault.ApprovalRequired, "Each use of kaged.todo needs an operator's approval.")
 	case out.Err != nil:
 		return out, out.Err
 	}

@@ -14,8 +14,8 @@ import (
 
 const proposing = "I looked.\n```todos\n- [ ] Write the tests\n- [ ] Logs are kept (criterion)\n```\n"
 
-// proposed runs a root agent with a child that answers with a text, and returns the result of the call as the root
-// reads it.
+// proposed runs a root agent with a child that answers with a text, and returns the call's result as the root reads
+// it.
 func proposed(t *testing.T, f *family, auto bool, text string) map[string]any {
 	t.Helper()
 	scout := f.child(f.start.Agent, "scout", says(text))
@@ -41,8 +41,8 @@ func atWork(t *testing.T) *family {
 	return f
 }
 
-// A child is told how it proposes todos, and a proposal reaches its parent unmodified. Without todo_review: auto it is
-// written down by the root agent alone. T-TODO-BUBBLE-02, -03, -06.
+// A child is told how to propose todos, and a proposal reaches its parent unchanged. Without todo_review: auto only
+// the root agent adds the todos. T-TODO-BUBBLE-02, -03, -06.
 func TestProposalsAreReviewed(t *testing.T) {
 	f := atWork(t)
 	read := proposed(t, f, false, proposing)
@@ -64,8 +64,8 @@ func TestProposalsAreReviewed(t *testing.T) {
 	}
 }
 
-// With todo_review: auto the proposal is written down in the root agent's name before the root's next step, with the
-// child as its origin, once for each kind. T-TODO-BUBBLE-04, -06.
+// With todo_review: auto the todos are added in the root agent's name before the root's next step, by one call for
+// each kind, with the child as their origin. T-TODO-BUBBLE-04, -06.
 func TestProposalsAreWrittenDown(t *testing.T) {
 	f := atWork(t)
 	var inputs []string
@@ -104,7 +104,7 @@ func TestProposalsAreWrittenDown(t *testing.T) {
 	}
 }
 
-// Without an issue, and for a child that fails, no todo is proposed.
+// Without an issue, and for a child that fails, no todos are proposed.
 func TestNoProposal(t *testing.T) {
 	f := atWork(t)
 	f.start.Issue = 0
@@ -121,7 +121,7 @@ func TestNoProposal(t *testing.T) {
 	}
 }
 
-// A proposal is the list of the last complete block: other lines and blocks do not count, and it is bounded.
+// A proposal is the list in the last complete block. Other lines and blocks do not count, and its length is limited.
 func TestProposalOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text     string

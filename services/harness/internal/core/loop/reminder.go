@@ -10,14 +10,14 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// todoTool is the tool that shows the todos in its results.
+// todoTool is the tool with the todos in its results.
 const todoTool = "kaged.todo"
 
-// maxReminded is how many bytes of a todo a reminder has.
+// maxReminded is the most bytes of one todo in a reminder.
 const maxReminded = 150
 
-// reminder reminds an agent of the open todos of its issue, at each step but the one that follows a result of
-// kaged.todo. The reminder is the note of the request: it is no part of the conversation, so compaction leaves it.
+// reminder adds the open todos of the agent's issue to each request, unless the last results hold one of kaged.todo.
+// The reminder is the request's note. It is no part of the conversation, so compaction does not touch it.
 type reminder struct{ *invocation }
 
 // ProcessInput implements [Processor].
@@ -34,7 +34,7 @@ func (r *reminder) ProcessInputStep(_ context.Context, call *Call) error {
 // ProcessOutputChunk implements [Processor].
 func (*reminder) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
-// shown reports whether the last turn holds a result of kaged.todo.
+// shown reports whether the last results hold one of kaged.todo.
 func (r *reminder) shown(messages []llm.Message) bool {
 	if len(messages) == 0 || messages[len(messages)-1].Role != llm.RoleTool {
 		return false
@@ -50,7 +50,7 @@ func (r *reminder) shown(messages []llm.Message) bool {
 	return false
 }
 
-// reminderOf returns todos as a checklist.
+// reminderOf returns the todos as a checklist.
 func reminderOf(issue int64, t contract.OpenTodos) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Open todos of issue #%d", issue)

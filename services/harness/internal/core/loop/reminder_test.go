@@ -17,8 +17,9 @@ func openTodos(contents ...string) contract.OpenTodos {
 	return t
 }
 
-// An agent at work on an issue is reminded of the open todos at each step as they are then, but for the step after a
-// result that shows them; not once all are done, and not without an issue. T-TODO-STICKY-01, -04, -05.
+// An agent with an issue is reminded of its open todos, in their newest state, at each step except after a result
+// that shows them. There is no reminder after all todos are done, and none without an issue. T-TODO-STICKY-01, -04,
+// -05.
 func TestReminded(t *testing.T) {
 	b := newBench(t,
 		wants(call("c1", "file.read", "{}")), wants(call("c2", "kaged.todo", "{}")), wants(call("c3", "file.read", "{}")),
@@ -61,8 +62,7 @@ func TestReminded(t *testing.T) {
 	}
 }
 
-// A run that outgrows its model's window drops its oldest steps, and each request before and after still has the
-// reminder.
+// A run that outgrows its model's window drops its oldest steps, and every request still has the reminder.
 func TestRemindersSurviveCompaction(t *testing.T) {
 	b := narrow(t, 40)
 	b.start.Issue, b.start.Todos = 3, openTodos("Write tests", "Check tokens", "Logs are kept")
@@ -87,7 +87,7 @@ func TestRemindersSurviveCompaction(t *testing.T) {
 	}
 }
 
-// A child knows of the issue as much as its parent tells it. T-TODO-BUBBLE-05.
+// A child knows the issue only from its parent. T-TODO-BUBBLE-05.
 func TestChildrenAreNotReminded(t *testing.T) {
 	f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
 	scout := f.child(f.start.Agent, "scout", says("Found it."))
@@ -100,8 +100,8 @@ func TestChildrenAreNotReminded(t *testing.T) {
 	}
 }
 
-// A reminder is recorded beside the chain and no part of it: the record goes on from step to step and from run to run,
-// and no reminder is in the conversation. T-TODO-STICKY-04.
+// A reminder is recorded beside the chain and is no part of it: the chain continues from step to step and from run to
+// run, and no reminder is in the conversation. T-TODO-STICKY-04.
 func TestRemindersLeaveTheChain(t *testing.T) {
 	var a archive
 	var head contract.AuditHead
@@ -140,7 +140,7 @@ func TestRemindersLeaveTheChain(t *testing.T) {
 	}
 }
 
-// A reminder has fewer than 300 tokens however long the todos are, in any script.
+// A reminder has fewer than 300 tokens for todos of any length and script.
 func TestRemindersAreShort(t *testing.T) {
 	for _, c := range []string{"w", "ü", "言", "\u2028", "\x00", "\xff", `"`} {
 		todos := openTodos(strings.Repeat(c, 500), strings.Repeat(c, 500), strings.Repeat(c, 500), strings.Repeat(c, 500),

@@ -13,19 +13,19 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// loopDetected is the record of calls that go round in a circle.
+// loopDetected is the record of repeated calls with equal results.
 const loopDetected = "loop.detected"
 
-// longestCycle is how many calls a cycle has at most that is noticed.
+// longestCycle is the length in calls of the longest detected cycle.
 const longestCycle = 3
 
-// repeats notices calls of an invocation that are made over and over with the same input and the same result: one
-// call, or a cycle of a few. It is told of the calls in their order. Its zero value is ready.
+// repeats detects calls of an invocation that repeat with equal input and equal result: one call, or a cycle of
+// calls. Calls are noted in their order. The zero value is ready.
 type repeats struct {
-	recent []made            // the last ones, at most longestCycle
-	runs   [longestCycle]int // at i: how many calls in a row are equal to the one i+1 before them
-	told   map[string]int    // by cycle, in which step the model was told
-	over   *fault.Error      // why the agent is ended, nil as long as it is not
+	recent []made            // the last calls, at most longestCycle
+	runs   [longestCycle]int // at i: number of calls in a row that equal the call i+1 before them
+	told   map[string]int    // step of the model's warning, by cycle
+	over   *fault.Error      // the agent's end; nil until then
 }
 
 // made is a call with its result.
@@ -34,13 +34,13 @@ type made struct {
 	tool string
 }
 
-// circle is a detected repetition.
+// circle is a detected cycle.
 type circle struct {
 	calls []made
 	times int
 }
 
-// note takes in a call. It returns the cycle that it closes once more, if it is one.
+// note adds a call. It returns the cycle that the call completes often enough, if any.
 func (r *repeats) note(m made, limits Limits) (circle, bool) {
 	for i := range r.runs {
 		if at := len(r.recent) - 1 - i; at >= 0 && r.recent[at].mark == m.mark {
@@ -65,10 +65,10 @@ func (r *repeats) note(m made, limits Limits) (circle, bool) {
 	return circle{}, false
 }
 
-// forget begins anew: other events between two calls make them different.
+// forget starts the counts again, after a call that waited for outside events.
 func (r *repeats) forget() { r.recent, r.runs = nil, [longestCycle]int{} }
 
-// key is the same for a cycle wherever it is looked at.
+// key identifies a cycle by the set of its calls, so that the first call does not matter.
 func (c circle) key() string {
 	prints := make([]string, len(c.calls))
 	for i, m := range c.calls {
@@ -78,7 +78,7 @@ func (c circle) key() string {
 	return strings.Join(prints, "")
 }
 
-// tools are the names of the calls.
+// tools returns the names of the called tools.
 func (c circle) tools() []any {
 	list := make([]any, len(c.calls))
 	for i, m := range c.calls {
@@ -87,7 +87,7 @@ func (c circle) tools() []any {
 	return list
 }
 
-// String names the calls and their number.
+// String describes the calls and their number.
 func (c circle) String() string {
 	if len(c.calls) == 1 {
 		return fmt.Sprintf("%s was called %d times with the same input and the same result", c.calls[0].tool, c.times)
@@ -100,8 +100,8 @@ func (c circle) String() string {
 		len(c.calls), strings.Join(names, ", "), c.times)
 }
 
-// looped judges a call that is over. The first time that calls go round in a circle their result says so; the next
-// time in a later turn the agent is ended. Calls that wait for outside events are no circle.
+// looped checks a finished call. The first time that a cycle is detected, the call's result warns the model. A
+// detection in a later turn ends the agent. Calls that wait for outside events are not counted.
 func (v *invocation) looped(step int, c *toolCall) {
 	o, known := v.offers[c.call.Name]
 	if known && o.waits([]byte(c.call.Input)) {
@@ -116,7 +116,7 @@ func (v *invocation) looped(step int, c *toolCall) {
 	key := found.key()
 	told, again := v.repeats.told[key]
 	if again && told == step {
-		return // the model has not read it yet
+		return // the model has not read the warning yet
 	}
 	if again {
 		v.repeats.over = fault.New(fault.LoopDetected,
@@ -141,8 +141,8 @@ func (v *invocation) looped(step int, c *toolCall) {
 	c.outcome.Audit = append(slices.Clip(c.outcome.Audit), contract.NewRecord(loopDetected, v.agent.Path, payload))
 }
 
-// fingerprint is the same for calls of a tool with the same input and the same result. The order of keys and spaces
-// make no difference. Of a call of a child its own words count: each has another id and another cost.
+// fingerprint is equal for calls of a tool with equal input and equal result. The order of JSON keys and white space
+// do not count. For a call of a child only the child's answer counts, because ids and costs differ.
 func fingerprint(name string, c *toolCall) [sha256.Size]byte {
 	sum := sha256.New()
 	said := cmp.Or(c.outcome.Gist, c.outcome.Content)
@@ -154,7 +154,7 @@ func fingerprint(name string, c *toolCall) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// oneForm returns JSON in one form, and other text as it is.
+// oneForm returns JSON in a canonical form, and other text unchanged.
 func oneForm(text []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -169,7 +169,7 @@ func oneForm(text []byte) []byte {
 	return out
 }
 
-// withNotice adds a sentence to a result: as a field of its own where that is a JSON object.
+// withNotice adds a notice to a result: as a field if the result is a JSON object, as text otherwise.
 func withNotice(content, notice string) string {
 	object := strings.TrimSpace(content)
 	inner, ok := strings.CutSuffix(object, "}")

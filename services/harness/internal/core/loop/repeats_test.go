@@ -15,7 +15,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// notices returns which results of tools say that calls go round in a circle, by call.
+// notices returns the ids of the calls with a warning in their result.
 func notices(s *sink) []string {
 	var ids []string
 	for _, e := range of[contract.ToolFinished](s) {
@@ -26,11 +26,11 @@ func notices(s *sink) []string {
 	return ids
 }
 
-// turns are answers of a model: each makes the calls of one round, a letter for each.
+// turns returns answers of a model. Each round is one turn, and each letter one call.
 func turns(rounds ...string) []play {
 	tools := map[rune]llm.ToolCall{
 		'a': {Name: "file.read", Input: `{"path":"a","lines":[1,2] }`},
-		'A': {Name: "file.read", Input: ` {"lines":[1,2],"path":"a"}`}, // the same in other words
+		'A': {Name: "file.read", Input: ` {"lines":[1,2],"path":"a"}`}, // the same input, written differently
 		'b': {Name: "file.read", Input: `{"path":"b"}`},
 		'c': {Name: "shell.bash", Input: `{"command":"c"}`},
 		'u': {Name: "no.tool", Input: `{`},
@@ -53,15 +53,14 @@ func turns(rounds ...string) []play {
 	return answers
 }
 
-// An agent that makes the same call over and over and is given the same result is told, in the result, and ended if
-// it goes on. So is one that makes the same few calls in turn. Other calls between them, and other results, make
-// calls different.
+// An agent that repeats a call with equal results is warned in the result, and ended if it continues. The same holds
+// for a cycle of a few calls. Other calls in between, and different results, reset the count.
 func TestLoops(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		rounds string   // a turn is one call, or several in brackets
-		told   []string // the calls with a result that says so
-		ended  int      // how many repeats end it, 0 for no end
+		rounds string   // each letter is a turn; brackets join calls to one turn
+		told   []string // the calls with a warning
+		ended  int      // number of repeats at the agent's end, 0 without an end
 	}{
 		"a call":                       {rounds: "aaa", told: []string{"3"}},
 		"a call that goes on":          {rounds: "aaaa", told: []string{"3"}, ended: 4},
@@ -128,7 +127,7 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// The warning and the end of an agent are recorded with the result that they are about.
+// The warning and the end of an agent are recorded with the result that caused them.
 func TestLoopsAreRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, turns("c", "c", "c", "c")...)
@@ -152,9 +151,8 @@ func TestLoopsAreRecorded(t *testing.T) {
 	}
 }
 
-// A child that goes round in a circle fails as a call of its parent, which goes on. A parent that asks a child the same
-// again and again, and is answered the same, is told as for any tool, though each answer has another id and another
-// cost.
+// A child that repeats calls fails as a call of its parent, which continues. A parent that calls a child repeatedly
+// with equal answers is warned as for any tool, although each answer has another id and cost.
 func TestLoopsInATree(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "scout", "Look.")), wants(asks("c2", "echo", "Hey.")),
@@ -172,7 +170,7 @@ func TestLoopsInATree(t *testing.T) {
 	}
 }
 
-// A notice is a field of a result that is a JSON object, and follows any other.
+// A notice is a field of a result that is a JSON object, and follows any other result.
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{

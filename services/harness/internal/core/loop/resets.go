@@ -8,21 +8,21 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// resets remembers until when targets refuse requests, for all agents of a run. Its zero value remembers no target.
-// It is safe for concurrent use.
+// resets keeps the time at which each target accepts requests again, for all agents of a run. Its zero value is
+// ready. It is safe for concurrent use.
 type resets struct {
 	mu sync.Mutex // guards of
 	of map[string]reset
 }
 
-// reset is the time at which a target takes requests again.
+// reset is the time at which a target accepts requests again.
 type reset struct {
 	at    time.Time
-	err   *fault.Error // the refusal that named it
-	shown bool         // passing the target over was announced
+	err   *fault.Error // the refusal with that time
+	shown bool         // the target's omission was announced
 }
 
-// note takes in a refusal. One without a wait changes no entry.
+// note stores the wait time of a refusal. A refusal without one changes no entry.
 func (r *resets) note(target string, f *fault.Error) {
 	wait := milliseconds(f.Details["retry_after_ms"])
 	if wait <= 0 {
@@ -36,7 +36,7 @@ func (r *resets) note(target string, f *fault.Error) {
 	r.of[target] = reset{at: time.Now().Add(time.Duration(wait * float64(time.Millisecond))), err: f}
 }
 
-// wait returns how long a target refuses requests still, 0 for one that may be asked, and its refusal.
+// wait returns the remaining wait of a target and its refusal; 0 for a target that may be asked.
 func (r *resets) wait(target string) (time.Duration, *fault.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *resets) wait(target string) (time.Duration, *fault.Error) {
 	return left, r.of[target].err
 }
 
-// announces reports whether it is the first time since its refusal that a target is passed over.
+// announces reports whether a target is passed over for the first time since its refusal, and remembers it.
 func (r *resets) announces(target string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *resets) announces(target string) bool {
 	return true
 }
 
-// passLimited removes the targets that refuse requests still. Where all do, the first to take them again stays.
+// passLimited removes the targets that still refuse requests. If all refuse, the one with the shortest wait stays.
 func (a *attempts) passLimited() error {
 	waits := make([]time.Duration, len(a.candidates))
 	refusals := make([]*fault.Error, len(a.candidates))
@@ -93,7 +93,7 @@ func (a *attempts) passLimited() error {
 	return nil
 }
 
-// awaitReset waits until a target takes requests again. It returns the refusal of one that takes too long.
+// awaitReset waits until a target accepts requests again. It returns the refusal if the wait exceeds LongestDelay.
 func (a *attempts) awaitReset(ctx context.Context, c candidate) (*fault.Error, error) {
 	wait, f := a.run.resets.wait(c.key())
 	if wait == 0 {

@@ -6,16 +6,16 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// turnRetracted is the record of an answer that broke off and was taken back.
+// turnRetracted is the record of an answer that broke off and was retracted.
 const turnRetracted = "agent.turn_retracted"
 
-// brokenOff is the answers of a turn that broke off and were taken back. Their provider charges for them.
+// brokenOff is the use of the retracted answers of a turn. Their provider charges for them.
 type brokenOff struct {
 	usage llm.Usage
 	stats *llm.Stats // may be nil
 }
 
-// addTo adds their cost to that of the turn. The sum is unknown if a part is.
+// addTo adds their cost to the turn's cost. The total is nil if any part is unpriced.
 func (b *brokenOff) addTo(stats *llm.Stats) {
 	switch {
 	case b.stats == nil:
@@ -27,13 +27,13 @@ func (b *brokenOff) addTo(stats *llm.Stats) {
 	}
 }
 
-// retract takes an answer back that broke off. No tool of it has run: tools wait for the whole turn.
+// retract retracts an answer that broke off. None of its tools has run: tools wait for the complete turn.
 func (a *attempts) retract(ans answer, f *fault.Error) error {
 	a.retracted = true
 	return a.run.takeBack(ans, f)
 }
 
-// takeBack takes an answer back. Its use counts with that of the turn.
+// takeBack retracts an answer. Its use is added to the turn's use.
 func (v *invocation) takeBack(ans answer, f *fault.Error) error {
 	stats := v.measure(ans)
 	sum := stats

@@ -16,37 +16,37 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// unknownWindow is the context window of a model without a known one, in tokens.
+// unknownWindow is the assumed context window, in tokens, of a model without a known one.
 const unknownWindow = 128_000
 
-// The defaults of pruning in tokens.
+// The defaults of pruning, in tokens.
 const (
 	protectTokens  = 40_000
 	minimumSavings = 20_000
 )
 
-// protectedTools keep their results by default.
+// protectedTools are the tools with results that pruning keeps by default.
 var protectedTools = []string{"file.read", "project.skill"}
 
-// room is the state of keeping a conversation inside its model's window.
+// room is the state of an invocation's compactions and token estimates.
 type room struct {
 	meter      compact.Meter
 	fixed      int64      // plain estimate of the system prompt and the tools
 	asked      int64      // plain estimate of the last request
-	superseded int        // turns that compactions took out
-	retried    bool       // a provider refused a request as too long, and it was made shorter
+	superseded int        // turns that compactions superseded
+	retried    bool       // a request that a provider refused as too long was shortened
 	full       bool       // the last compaction found no unit to drop
-	retained   []HookUnit // by observers, in the present compaction
+	retained   []HookUnit // by observers, in the current compaction
 }
 
-// answered notes a provider's count of input tokens for the last request.
+// answered corrects the meter by the provider's count of input tokens for the last request.
 func (r *room) answered(counted int64) { r.meter.Counted(r.asked, counted) }
 
-// window is the smallest context window of a route's usable models, less the room for an answer.
+// window is the smallest context window of a route's usable models, with the tokens reserved for an answer.
 type window struct {
 	tokens, reserved int64
 	upper, lower     float64
-	known            bool // of all usable models
+	known            bool // the windows of all usable models are known
 }
 
 // exceeded reports whether a request with this estimate is above the upper threshold.
@@ -85,8 +85,7 @@ func (v *invocation) window(route contract.Route) window {
 	return w
 }
 
-// source is the place of the step's messages among the stored ones; no place for an agent below the root, as its
-// conversation ends with its call.
+// source is the stored position of the step's messages. It is empty for a child: its conversation ends with its call.
 func (v *invocation) source() contract.Source {
 	if v.parent != nil || v.start.MessageID == "" {
 		return contract.Source{}
@@ -94,7 +93,7 @@ func (v *invocation) source() contract.Source {
 	return contract.Source{MessageID: v.start.MessageID, Step: v.step}
 }
 
-// size returns the plain estimate of the next request.
+// size returns the plain estimate of the next request in tokens.
 func (v *invocation) size() int64 {
 	if v.room.fixed == 0 {
 		v.room.fixed = compact.FixedTokens(v.system, v.tools)
@@ -104,14 +103,14 @@ func (v *invocation) size() int64 {
 
 // shrinking is an order to compact.
 type shrinking struct {
-	id       string // of the compaction, "" for a new one
+	id       string // of the compaction; empty for a new one
 	trigger  contract.CompactionTrigger
-	strategy string // "" for the agent's
-	target   int64  // corrected estimate of the request afterwards
+	strategy string // empty for the agent's
+	target   int64  // corrected estimate of the request after the compaction
 	dry      bool
 }
 
-// makeRoom prunes results of tools and, above the upper threshold, compacts the conversation.
+// makeRoom prunes tool results and, above the upper threshold, compacts the conversation.
 func (v *invocation) makeRoom(ctx context.Context, route contract.Route) error {
 	v.recall(route)
 	w := v.window(route)
@@ -125,7 +124,7 @@ func (v *invocation) makeRoom(ctx context.Context, route contract.Route) error {
 	return err
 }
 
-// makeRoomAfter shortens the conversation after a provider refused it as too long, once in an invocation. It reports
+// makeRoomAfter compacts the conversation after a provider refused it as too long, once in an invocation. It reports
 // whether the next request is shorter.
 func (v *invocation) makeRoomAfter(ctx context.Context, route contract.Route) (bool, error) {
 	if v.room.retried {
@@ -133,14 +132,14 @@ func (v *invocation) makeRoomAfter(ctx context.Context, route contract.Route) (b
 	}
 	v.room.retried, v.room.full = true, false
 	w := v.window(route)
-	// The estimate was wrong, so the target is a share of this request as well.
+	// The estimate was wrong, so the target is also at most a share of the refused request.
 	refused := v.room.meter.Tokens(v.room.asked)
 	return v.compact(ctx, w, shrinking{
 		trigger: contract.OverflowRetry, target: min(w.target(), int64(w.lower*float64(refused))),
 	})
 }
 
-// prune applies the agent's rules of pruning.
+// prune applies the agent's pruning rules.
 func (v *invocation) prune() { v.pruneOf(v.talk) }
 
 func (v *invocation) pruneOf(talk *compact.Conversation) {
@@ -163,8 +162,8 @@ func (v *invocation) pruneOf(talk *compact.Conversation) {
 	talk.Prune(rules)
 }
 
-// compact makes the oldest part of the conversation give way, down to a corrected estimate of a request, and reports
-// whether any did.
+// compact supersedes the oldest units of the conversation until the corrected estimate of the request is at o.target.
+// It reports whether it superseded any.
 func (v *invocation) compact(ctx context.Context, w window, o shrinking) (bool, error) {
 	began := time.Now()
 	c := contract.Compaction{
@@ -179,7 +178,7 @@ func (v *invocation) compact(ctx context.Context, w window, o shrinking) (bool, 
 	limit, ledger := v.plain(o.target), v.ledger()
 	plan := v.talk.Plan(limit, v.extra(c.Strategy), v.keeps, ledger)
 	if plan.Empty() && v.room.full {
-		return false, nil // said already, and no unit came that may go
+		return false, nil // reported already, and still without a unit to drop
 	}
 	if err := v.stage(c, contract.CompactionTriggered, map[string]any{
 		"trigger": string(o.trigger), "threshold_estimate": c.Before, "strategy": c.Strategy,
@@ -224,13 +223,13 @@ func (v *invocation) compact(ctx context.Context, w window, o shrinking) (bool, 
 	return true, v.stage(c, contract.CompactionCompleted, payload)
 }
 
-// shortened returns the conversation without the units of a plan. A strategy that fails is noted in c and gives way to
-// drop.
+// shortened returns the conversation without the units of a plan. A strategy that fails is noted in c, and drop is
+// used in its place.
 func (v *invocation) shortened(
 	ctx context.Context, c *contract.Compaction, plan *compact.Plan, dry bool, limit int64,
 ) (*compact.Conversation, compact.Dropped, error) {
 	strategy := c.Strategy
-	// An agent that drops and names a summarizer prefers a summary, and drops silently without one.
+	// An agent with the strategy drop and a summarizer prefers a summary, and drops without a report if that fails.
 	silent := strategy == contract.StrategyDrop && v.agent.Compaction != nil && v.agent.Compaction.SummarizeModel != ""
 	if silent {
 		strategy = contract.StrategySummarize
@@ -273,8 +272,8 @@ func (v *invocation) shortened(
 	return talk, gone, nil
 }
 
-// drop returns the conversation without its oldest units. Pruning is decided anew for the rest, and may spare results
-// that it had pruned before; then more units go.
+// drop returns the conversation without its oldest units. Pruning starts anew on the remaining units and may keep
+// results that it had pruned before; then drop removes more units.
 func (v *invocation) drop(limit int64, plan *compact.Plan) (*compact.Conversation, compact.Dropped) {
 	const tries = 3
 	ledger := plan.Ledger()
@@ -291,14 +290,15 @@ func (v *invocation) drop(limit int64, plan *compact.Plan) (*compact.Conversatio
 	}
 }
 
-// useless reports a compaction that found no unit that may go. It is said once until one does.
+// useless reports a compaction that found no unit to drop. [invocation.compact] reports it once until a unit can be
+// dropped.
 func (v *invocation) useless(c contract.Compaction, o shrinking) error {
 	v.room.full = true
 	c.Reason, c.After = "No message of the conversation may be dropped.", c.Before
 	return v.stage(c, contract.CompactionNoop, map[string]any{"reason": c.Reason, "strategy": c.Strategy})
 }
 
-// extra is the room that a strategy needs for its text.
+// extra returns the tokens that a strategy needs for its text.
 func (v *invocation) extra(strategy string) int64 {
 	named := v.agent.Compaction != nil && v.agent.Compaction.SummarizeModel != ""
 	if named && (strategy == contract.StrategySummarize || strategy == contract.StrategyDrop) {
@@ -307,7 +307,7 @@ func (v *invocation) extra(strategy string) int64 {
 	return 0
 }
 
-// plain returns the plain estimate of the messages of a request with a corrected estimate.
+// plain converts a corrected estimate of a request to the plain estimate of its messages.
 func (v *invocation) plain(target int64) int64 {
 	plain := target
 	if corrected := v.room.meter.Tokens(v.room.asked); corrected > 0 {
@@ -316,7 +316,7 @@ func (v *invocation) plain(target int64) int64 {
 	return plain - v.room.fixed
 }
 
-// stage sends a stage of a compaction with its record.
+// stage emits a stage of a compaction with its record.
 func (v *invocation) stage(c contract.Compaction, phase contract.CompactionPhase, payload map[string]any) error {
 	c.Phase, c.At = phase, time.Now().UnixMilli()
 	payload["compaction_id"], payload["session_id"], payload["run_id"] = c.ID, v.start.SessionID, v.start.RunID
@@ -327,13 +327,14 @@ func (v *invocation) stage(c contract.Compaction, phase contract.CompactionPhase
 	return v.emit(c)
 }
 
-// retain lets units stay until the returned function is called.
+// retain keeps units from compaction until the returned function is called.
 func (v *invocation) retain(units []HookUnit) (end func()) {
 	v.room.retained = units
 	return func() { v.room.retained = nil }
 }
 
-// keeps reports whether a unit stays: by a mark of the operator, or by the agent's always_keep.
+// keeps reports whether compaction must keep a unit: for the operator's mark, an observer, or the agent's
+// always_keep.
 func (v *invocation) keeps(unit []llm.Message, of []contract.Source) bool {
 	if slices.ContainsFunc(of, func(s contract.Source) bool { return v.keptIDs[s.MessageID] }) {
 		return true

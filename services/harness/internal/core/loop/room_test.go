@@ -13,8 +13,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// narrow returns a bench with a window of 4,000 tokens, a model that reads a file in each of n steps, and
-// results of about 300 tokens.
+// narrow returns a bench with a window of 4,000 tokens. Its model reads a file in each of n steps, and each result
+// has about 300 tokens.
 func narrow(t *testing.T, n int) *bench {
 	var plays []play
 	for i := range n {
@@ -29,7 +29,7 @@ func narrow(t *testing.T, n int) *bench {
 	return b
 }
 
-// compactions are the stages that a run reported.
+// compactions returns the stages that a run reported.
 func (b *bench) compactions() (out []contract.Compaction) {
 	for _, e := range b.sink.events {
 		if c, ok := e.(contract.Compaction); ok {
@@ -39,9 +39,9 @@ func (b *bench) compactions() (out []contract.Compaction) {
 	return out
 }
 
-// A run that outgrows its model's window drops its oldest steps before the request that would not fit, and goes
-// on to its end. Each request holds the task, and no call without its result (H-COMPACT-TRIG-01, H-COMPACT-TRIG-02,
-// H-COMPACT-TRIG-04, H-COMPACT-DROP-02, H-COMPACT-DROP-03, H-COMPACT-REC-03).
+// A run that outgrows its model's window drops its oldest steps before a request that would not fit, and completes.
+// Each request holds the task, and each call has its result (H-COMPACT-TRIG-01, H-COMPACT-TRIG-02, H-COMPACT-TRIG-04,
+// H-COMPACT-DROP-02, H-COMPACT-DROP-03, H-COMPACT-REC-03).
 func TestALongRunStaysInsideItsWindow(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 40)
@@ -87,8 +87,8 @@ func TestALongRunStaysInsideItsWindow(t *testing.T) {
 	}
 }
 
-// A provider that refuses a request as too long is asked once more with a shorter one; a second refusal ends the run,
-// and so does the first where no part may go (H-COMPACT-REACT-02, H-COMPACT-REACT-03, H-COMPACT-REACT-04,
+// After a provider refuses a request as too long, it is asked once more with a shorter one. A second refusal ends the
+// run, and so does the first if no unit can be dropped (H-COMPACT-REACT-02, H-COMPACT-REACT-03, H-COMPACT-REACT-04,
 // H-COMPACT-TRIG-05).
 func TestOverflowIsRetriedOnce(t *testing.T) {
 	t.Parallel()
@@ -171,9 +171,9 @@ func TestOverflowIsRetriedOnce(t *testing.T) {
 	})
 }
 
-// Below its threshold a conversation reaches the model whole, however many messages it has, without a stage of a
-// compaction; where the window is not known, that of 128,000 tokens counts (H-COMPACT-OWN-01, H-COMPACT-NOTRIM-01,
-// H-COMPACT-PIPE-03, H-COMPACT-TRIG-03).
+// Below the threshold the whole conversation reaches the model, in any number of messages and without a compaction.
+// An unknown window counts as 128,000 tokens (H-COMPACT-OWN-01, H-COMPACT-NOTRIM-01, H-COMPACT-PIPE-03,
+// H-COMPACT-TRIG-03).
 func TestEveryMessageReachesTheModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -202,8 +202,9 @@ func TestEveryMessageReachesTheModel(t *testing.T) {
 	}
 }
 
-// Units named by always_keep stay, and thresholds are the agent's; a strategy that is not in force falls back to drop
-// and says so (H-COMPACT-KEEP-02, H-COMPACT-CFG-01). H-COMPACT-CKPT-01 and -02 wait for checkpoints.
+// Units named by always_keep are kept, and the thresholds are the agent's. A strategy that is not supported falls
+// back to drop and reports that (H-COMPACT-KEEP-02, H-COMPACT-CFG-01). H-COMPACT-CKPT-01 and -02 wait for
+// checkpoints.
 func TestCompactionFollowsTheAgent(t *testing.T) {
 	t.Parallel()
 	b := narrow(t, 20)
@@ -228,7 +229,7 @@ func TestCompactionFollowsTheAgent(t *testing.T) {
 	}
 }
 
-// Old results of tools give way to a notice before a message is dropped, unless the agent's file switches that off
+// Old tool results are replaced by a notice before a message is dropped, unless the agent's file disables pruning
 // (H-PRUNE-01, H-PRUNE-03, H-PRUNE-07).
 func TestPruningComesFirst(t *testing.T) {
 	t.Parallel()
@@ -257,8 +258,8 @@ func TestPruningComesFirst(t *testing.T) {
 	}
 }
 
-// An agent below the root has a window of its own: it alone is compacted, in its own name and by hooks that are told
-// so, and no stored message of the session gives way (H-COMPACT-AGENT-01, H-HOOK-SUB-01, H-HOOK-CTX-01).
+// A child has its own window: only the child is compacted, in its own name and with its hooks, and no stored message
+// of the session is superseded (H-COMPACT-AGENT-01, H-HOOK-SUB-01, H-HOOK-CTX-01).
 func TestAChildHasAWindowOfItsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))

@@ -17,8 +17,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// S5.1: a message to an agent without tools is answered with text, and the loop ends after one call (T-LOOP-S5.1,
-// T-LOOP-02, T-LOOP-03).
+// S5.1: an agent without tools answers a message with text, and the loop ends after one call (T-LOOP-S5.1, T-LOOP-02,
+// T-LOOP-03).
 func TestS5_1(t *testing.T) {
 	b := newBench(t, says("Hello."))
 	b.start.Agent.Tools = nil
@@ -34,7 +34,7 @@ func TestS5_1(t *testing.T) {
 	}
 }
 
-// S5.2: a tool is called, its result is given to the model, and the model answers with it (T-LOOP-S5.2, T-LOOP-10).
+// S5.2: a tool is called, the model gets its result, and answers with it (T-LOOP-S5.2, T-LOOP-10).
 func TestS5_2(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{"path":"a"}`)), says("It says a."))
 	fin := b.run(t.Context())
@@ -65,8 +65,8 @@ func TestS5_2(t *testing.T) {
 	}
 }
 
-// S5.3: several tools called in one turn all have their results collected and sent back, in the order of the calls
-// (T-LOOP-S5.3, T-LOOP-04, T-LOOP-05).
+// S5.3: the results of several tools of one turn are collected and sent back in the order of the calls (T-LOOP-S5.3,
+// T-LOOP-04, T-LOOP-05).
 func TestS5_3(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{}`), call("c2", "file.write", `{}`), call("c3", "file.read", `{}`)),
 		says("Done."))
@@ -85,8 +85,7 @@ func TestS5_3(t *testing.T) {
 	}
 }
 
-// S5.4: a tool that fails gives the model its error as a result, and the model goes on (T-LOOP-S5.4, T-LOOP-06,
-// T-LOOP-11).
+// S5.4: the error of a failing tool is a result for the model, which continues (T-LOOP-S5.4, T-LOOP-06, T-LOOP-11).
 func TestS5_4(t *testing.T) {
 	b := newBench(t, wants(call("c1", "shell.bash", `{}`)), says("It did not work."))
 	fin := b.run(t.Context())
@@ -103,7 +102,7 @@ func TestS5_4(t *testing.T) {
 	}
 }
 
-// hangs writes a text and then waits for the end of its context, as a provider does that never finishes.
+// hangs writes a text and then waits for the end of its context, like a provider that never finishes.
 func hangs(text string) play {
 	return func(ctx context.Context, yield func(llm.Event) bool) error {
 		if yield(llm.Event{Accepted: &llm.Accepted{}}) && yield(llm.Event{ThinkingDelta: "hm"}) &&
@@ -114,8 +113,7 @@ func hangs(text string) play {
 	}
 }
 
-// S5.5: a cancel in the middle of a stream ends the loop at once; the received part is kept (T-LOOP-S5.5,
-// H-CANCEL-01).
+// S5.5: a cancel in mid-answer ends the loop at once, and the received part is kept (T-LOOP-S5.5, H-CANCEL-01).
 func TestS5_5(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, hangs("Half of an ans"))
@@ -138,7 +136,7 @@ func TestS5_5(t *testing.T) {
 	})
 }
 
-// S5.6: the loop goes on until the model answers with text alone (T-LOOP-S5.6).
+// S5.6: the loop continues until the model answers with text alone (T-LOOP-S5.6).
 func TestS5_6(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", `{}`)), wants(call("c2", "file.write", `{}`)), says("Done."))
 	fin := b.run(t.Context())
@@ -153,8 +151,8 @@ func TestS5_6(t *testing.T) {
 	}
 }
 
-// S5.7: at the step limit the loop stops with a closing text, if the model still wanted tools (T-LOOP-S5.7, T-LOOP-01,
-// T-LOOP-08, T-LOOP-09). Without max_steps it has 20 steps (H-STREAM-LIM-02, H-TEST-LIM-01).
+// S5.7: at the step limit the loop stops, with a closing text if the model still wanted tools (T-LOOP-S5.7,
+// T-LOOP-01, T-LOOP-08, T-LOOP-09). Without max_steps the limit is 20 (H-STREAM-LIM-02, H-TEST-LIM-01).
 func TestS5_7(t *testing.T) {
 	endless := make([]play, DefaultMaxSteps)
 	for i := range endless {
@@ -177,8 +175,8 @@ func TestS5_7(t *testing.T) {
 	}
 }
 
-// S5.8: the cancel reaches the model's stream and a running tool alike, and either ends the loop (T-LOOP-S5.8,
-// T-LOOP-07, T-LOOP-13, H-CANCEL-02).
+// S5.8: a cancel reaches the model's stream or the running tool, and ends the loop (T-LOOP-S5.8, T-LOOP-07,
+// T-LOOP-13, H-CANCEL-02).
 func TestS5_8(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", `{}`), call("c2", "file.write", `{}`)))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -211,8 +209,8 @@ func TestS5_8(t *testing.T) {
 	}
 }
 
-// Loops share only their dependencies: many at once, over the same models and tools, each end with their own
-// conversation (T-LOOP-14).
+// Loops share only their dependencies: many at once, over the same models and tools, each keep their own conversation
+// (T-LOOP-14).
 func TestLoopsDoNotMeet(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// The operator's messages that come with the results of a step are read behind them, in order and by every later
-// request; the last step of a run says that no request follows it.
+// The operator's messages that come with the results of a step follow those results, in order and in every later
+// request. The last step of a run is marked as the last.
 func TestSteered(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.read", "{}")), wants(call("c2", "file.read", "{}")), wants(call("c3",
 		"file.read", "{}")))

@@ -13,31 +13,34 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// answer is the result of one model call, whole or not.
+// answer is the result of one model call, complete or not.
 type answer struct {
 	target   llm.Target
 	accepted bool
-	// used is the usage, estimated for an answer that broke off or was cancelled; nil for one that was not accepted.
+	// used is the usage. It is an estimate for an answer that broke off or was cancelled, and nil for an unaccepted
+	// call.
 	used *llm.Usage
-	// done is the complete answer, nil if the call ended before.
+	// done is the complete answer; nil if the call ended early.
 	done *llm.Done
-	// ttft is the time to the first piece, nil without a piece; duration the time of streaming.
+	// ttft is the time to the first piece; nil without a piece. duration is the time since the request was sent.
 	ttft     *time.Duration
 	duration time.Duration
 }
 
-// reader takes the events of one model call.
+// reader consumes the events of one model call.
 type reader struct {
 	run   *invocation
 	began time.Time
 	text  *coalescer
 	out   answer
-	// counted is the provider's count at the beginning of its answer, received the size of the answer so far in bytes.
+	// counted is the usage that the provider reported at the beginning of its answer. received is the size of the
+	// answer so far in bytes.
 	counted  llm.Usage
 	received int
 }
 
-// stream makes one model call and relays its events. The answer says how far it got also when it fails.
+// stream makes one model call and relays its events. After an error the answer still tells whether the call was
+// accepted, and its use.
 func (v *invocation) stream(
 	ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target,
 ) (answer, error) {
@@ -49,7 +52,7 @@ func (v *invocation) stream(
 			return hold(ctx, body)
 		}
 	}
-	defer rd.text.close() // Also where the driver panics.
+	defer rd.text.close() // also after a panic of the driver
 	err := rd.read(ctx, driver, req)
 	if closing := rd.text.close(); err == nil {
 		err = closing
@@ -61,8 +64,8 @@ func (v *invocation) stream(
 	return rd.out, err
 }
 
-// estimate returns the usage of an answer that broke off or was cancelled. The provider charges for it, and most count
-// at the end alone.
+// estimate returns the usage of an answer that broke off or was cancelled. Providers charge for it, but most report
+// usage only at the end of an answer.
 func (rd *reader) estimate(req *llm.Request) *llm.Usage {
 	u := rd.counted.Bounded(llm.MaxReported)
 	if u.TotalInput() == 0 {
@@ -108,7 +111,7 @@ func (rd *reader) accept() error {
 	return rd.run.started(rd.out.target)
 }
 
-// piece relays a piece of text. Bytes that are not UTF-8, which no driver should yield, are replaced.
+// piece relays a piece of text. Invalid UTF-8, which no driver should yield, is replaced.
 func (rd *reader) piece(ctx context.Context, d contract.Delta) error {
 	if err := rd.accept(); err != nil {
 		return err
@@ -126,8 +129,8 @@ func (rd *reader) piece(ctx context.Context, d contract.Delta) error {
 	return rd.text.add(d.Thinking, d.Text)
 }
 
-// keep adds a piece to the kept part of an answer that never completes. Pieces of one kind are gathered in one
-// block; its text is joined on demand.
+// keep adds a piece to the text that is kept if the answer breaks off. Pieces of one kind in a row share a block, and
+// the block's text is joined on demand.
 func (rd *reader) keep(d contract.Delta) {
 	k := &rd.run.kept
 	if n := len(*k); n > 0 && (*k)[n-1].thinking == d.Thinking {
@@ -139,7 +142,7 @@ func (rd *reader) keep(d contract.Delta) {
 	*k = append(*k, piece)
 }
 
-// keptBlock is text of an answer that is not complete.
+// keptBlock is text of an incomplete answer.
 type keptBlock struct {
 	thinking bool
 	text     llm.Pieces
@@ -171,13 +174,13 @@ func (rd *reader) finish(d *llm.Done) error {
 	return nil
 }
 
-// maxName bounds in bytes the model's names for a tool and a call. Both are repeated wherever the call is told of.
+// maxName is the most bytes of a tool's name and of a call id in a model's answer. Every event of the call repeats
+// both.
 const maxName = 256
 
-// clean returns blocks as they are stored and sent: valid UTF-8, without empty ones, and with call ids that no
-// other call of the conversation has. A name that is too long is cut, and names no tool; an id that is too long is
-// replaced. Those of an agent that was called by another all are: no other conversation of the session has them
-// then.
+// clean returns blocks in the form that is stored and sent: valid UTF-8, no empty blocks, and call ids that are
+// unique in the conversation. A long tool name is cut, so that it matches no tool. A long call id is replaced. All
+// call ids of a child are replaced, so that they are unique in the session.
 func (v *invocation) clean(blocks []llm.Block) []llm.Block {
 	out := make([]llm.Block, 0, len(blocks))
 	for _, b := range blocks {
@@ -203,5 +206,5 @@ func (v *invocation) clean(blocks []llm.Block) []llm.Block {
 
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// shortName cuts valid text to maxName bytes, at a whole character.
+// shortName cuts valid text to maxName bytes at a character boundary.
 func shortName(s string) string { return strings.ToValidUTF8(clip.Bytes(s, maxName), "") }

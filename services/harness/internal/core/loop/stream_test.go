@@ -20,7 +20,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// timed is a delta with when it went out.
+// timed is a delta with its time.
 type timed struct {
 	At       time.Duration
 	Thinking bool
@@ -39,8 +39,8 @@ func timeDeltas(b *bench) *[]timed {
 	return &out
 }
 
-// The first piece goes out at once; pieces within the next five milliseconds go out together, at most that much
-// later; a change of kind and the end of the turn flush at once (T-LOOP-12).
+// The first piece is sent at once. Pieces within the next five milliseconds are sent together at their end. A change
+// of kind and the end of the turn send the waiting text at once (T-LOOP-12).
 func TestDeltasAreGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {
@@ -75,7 +75,7 @@ func TestDeltasAreGathered(t *testing.T) {
 	})
 }
 
-// The window widens with the streams of a process, within its bounds, and narrows again when they end.
+// The window grows with the number of streams in the process, within its bounds, and shrinks when they end.
 func TestPace(t *testing.T) {
 	var pace Pace
 	var leave []func()
@@ -107,8 +107,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Twenty thousand pieces in a burst become few events without loss; a piece of megabytes goes out in parts of whole
-// characters.
+// Twenty thousand pieces in a burst become few events without loss. A piece of megabytes is sent in parts that end at
+// character boundaries.
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all strings.Builder
@@ -174,8 +174,8 @@ func TestBackpressure(t *testing.T) {
 	})
 }
 
-// Usage is summed, the time to the first token is the first step's, the duration is that of streaming alone, and
-// the cost is known only where every call's is (decision 23, H-STREAM-EV-05, H-STREAM-EV-06, H-STREAM-EV-07,
+// Usage is summed. The time to the first token is the first step's, and the duration is the time of model calls only.
+// The cost is known only if every call's cost is known (decision 23, H-STREAM-EV-05, H-STREAM-EV-06, H-STREAM-EV-07,
 // H-STREAM-EV-08).
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestStats(t *testing.T) {
 	})
 }
 
-// Every model call leaves one line in the log with exactly the fields people build on (H-OBS-LOG-01).
+// Every model call writes one log line with exactly the documented fields (H-OBS-LOG-01).
 func TestGenerationLog(t *testing.T) {
 	b := newBench(t, wants(call("c1", "read_file", "{}"), call("c2", "shell.bash", "{}")), says("Done."))
 	b.start.Agent.Aliases = map[string]string{"file.read": "read_file"}
@@ -255,7 +255,7 @@ func TestGenerationLog(t *testing.T) {
 	}
 }
 
-// A run that cannot start says so in one sentence with a code, and no model is called.
+// A run that cannot start fails with one sentence and a code, and calls no model.
 func TestRefusals(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*bench)
@@ -285,8 +285,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The limits of the session win over the agent's, and the provider is given the output limit (H-STREAM-LIM-01); no
-// ids, paths or rules of kaged reach a model (H-DSL-EXCL-01, H-STORE-04). Without a limit the provider is given none
+// The session's limits override the agent's, and the provider gets the output limit (H-STREAM-LIM-01). No ids, paths
+// or rules of kaged reach a model (H-DSL-EXCL-01, H-STORE-04). Without a limit the provider gets none
 // (H-STREAM-LIM-02, H-TEST-LIM-01).
 func TestRequest(t *testing.T) {
 	b := newBench(t, says("Hi."))
@@ -315,7 +315,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Impossible counts of a provider are brought within bounds before they are summed or stored.
+// Impossible counts of a provider are bounded before they are summed or stored.
 func TestReportedUsageIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(_ context.Context, yield func(llm.Event) bool) error {

@@ -16,14 +16,14 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// toolTurn is the tool calls of one turn on their way.
+// toolTurn holds the tool calls of one turn while they run.
 type toolTurn struct {
 	run  *invocation
 	step int
 
-	mu       sync.Mutex // guards the fields below, and keeps results in order
+	mu       sync.Mutex // guards the fields below, and the order of results
 	calls    []toolCall
-	released int  // how many results were sent
+	released int  // number of results sent
 	open     bool // a call is left to the next harness
 	err      error
 }
@@ -32,19 +32,19 @@ type toolTurn struct {
 type toolCall struct {
 	call     llm.ToolCall
 	parallel bool
-	// child is the agent that is called, nil for a tool. It is the turn's nth call of a child.
+	// child is the called agent, nil for a tool. nth counts the turn's calls of children, from 0.
 	child   *compile.Agent
 	nth     int
 	started bool
-	outcome *ToolOutcome // nil until it is done
-	// known is its result of before the run was handed over, told that its result was sent.
+	outcome *ToolOutcome // nil until the call has ended
+	// known is the call's result from before the run was handed over. told is true once the result is sent.
 	known *llm.ToolResult
 	told  bool
 }
 
-// runTools runs the calls of a turn and returns their results in call order. It fails only as the sink does; a call
-// that the end of ctx cut off or kept from running has a result that says so. It fails with errHandOver if a call is
-// left to the next harness; the results of the others are sent.
+// runTools runs the calls of a turn and returns their results in call order. It fails with the sink's error. A call
+// that the end of ctx cut off or prevented has a result that says so. It fails with errHandOver if a call is left to
+// the next harness; the results of the others are sent.
 func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Block, error) {
 	t := &toolTurn{run: v, step: v.step}
 	agents := 0
@@ -59,8 +59,8 @@ func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.
 	for i := 0; i < len(t.calls) && ctx.Err() == nil && !t.open; {
 		n := t.alike(i)
 		if t.calls[i].effects() && !stored {
-			// A call with effects runs only after the turn that asked for it is on disk. An agent has none before the
-			// record of its first request is, and that stands behind the turn.
+			// A call with effects runs only after its turn is on disk. A call of a child need not wait: a child has no
+			// effects before the record of its first request is on disk, and that record is stored after this turn.
 			if err := v.awaitStored(ctx, TurnPart); err != nil {
 				break
 			}
@@ -79,7 +79,7 @@ func (v *invocation) runTools(ctx context.Context, calls []llm.ToolCall) ([]llm.
 // effects reports whether a call may only run after its turn is stored.
 func (c toolCall) effects() bool { return !c.parallel && c.child == nil }
 
-// alike returns how many calls from the first one on run side by side: those that only look, or those of children.
+// alike returns how many calls, from the first one on, run at once: parallel tools, or children.
 func (t *toolTurn) alike(first int) int {
 	c, n := t.calls[first], 1
 	for first+n < len(t.calls) {
@@ -92,14 +92,14 @@ func (t *toolTurn) alike(first int) int {
 	return n
 }
 
-// parallel reports whether a call may run beside others and before its turn is stored: every call of some tools,
-// and the calls of others that only look. A call of an unknown tool may not.
+// parallel reports whether a call may run beside others and before its turn is stored. All calls of some tools may,
+// and the read-only calls of others. A call of an unknown tool may not.
 func (v *invocation) parallel(c llm.ToolCall) bool {
 	o, ok := v.offers[c.Name]
 	return ok && (o.parallel || o.readWhen.Holds([]byte(c.Input)))
 }
 
-// group runs the calls from first to before end side by side and returns when all are done.
+// group runs the calls from first to before end at once, and returns when all have ended.
 func (t *toolTurn) group(ctx context.Context, first, end int) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, t.run.deps.Limits.Parallel)
@@ -126,7 +126,7 @@ func (t *toolTurn) group(ctx context.Context, first, end int) {
 	wg.Wait()
 }
 
-// start announces a call, reports whether it may run.
+// start announces a call and reports whether it may run.
 func (t *toolTurn) start(i int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +138,7 @@ func (t *toolTurn) start(i int) bool {
 	return t.err == nil
 }
 
-// one runs a call and passes on its result.
+// one runs a call and settles its result.
 func (t *toolTurn) one(ctx context.Context, i int) {
 	began := time.Now()
 	c := t.calls[i].call
@@ -174,7 +174,7 @@ func (t *toolTurn) leave() {
 	t.open = true
 }
 
-// settle notes the outcome of a call.
+// settle stores the outcome of a call.
 func (t *toolTurn) settle(i int, out ToolOutcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,7 +182,7 @@ func (t *toolTurn) settle(i int, out ToolOutcome) {
 	t.release()
 }
 
-// release sends the results that are next in order. The caller holds mu.
+// release sends the next results in call order. The caller holds mu.
 func (t *toolTurn) release() {
 	for t.err == nil && t.released < len(t.calls) && t.calls[t.released].outcome != nil {
 		t.tell(&t.calls[t.released])
@@ -204,7 +204,7 @@ func (t *toolTurn) tell(c *toolCall) {
 	})
 }
 
-// handOver sends the results that wait for those of calls that are left to the next harness. The caller holds mu.
+// handOver sends the results that wait behind calls left to the next harness. The caller holds mu.
 func (t *toolTurn) handOver() error {
 	for i := range t.calls {
 		if t.err == nil && t.calls[i].outcome != nil {
@@ -221,7 +221,7 @@ func result(c *toolCall) llm.ToolResult {
 	return llm.ToolResult{CallID: c.call.ID, Name: c.call.Name, Content: c.outcome.Content, IsError: c.outcome.Err != nil}
 }
 
-// finish gives the calls that never ran a result, sends unsent results, and returns all of them.
+// finish gives a result to each call that never ran, sends unsent results, and returns all results.
 func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -245,7 +245,7 @@ func (t *toolTurn) finish(cause error) ([]llm.Block, error) {
 	return results, t.err
 }
 
-// make makes one call: of a child, or at the tool runner. A panic on the way is an error like any other.
+// make makes one call, of a child or of a tool. A panic becomes an error.
 func (v *invocation) make(ctx context.Context, step int, one toolCall) (out ToolOutcome, asked bool, err error) {
 	c := one.call
 	defer func() {
@@ -262,21 +262,23 @@ func (v *invocation) make(ctx context.Context, step int, one toolCall) (out Tool
 	return v.tool(ctx, step, c)
 }
 
-// tool runs one call at the tool runner, and asks an operator where that is needed; asked says whether it did.
+// tool runs one call at the tool runner, after an operator's approval if it needs one. asked reports whether it
+// asked.
 func (v *invocation) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, asked bool, err error) {
 	req := ToolRequest{
 		CallID: fmt.Sprintf("%s.%d.%s", v.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: v.toolContext,
 	}
 	v.awaitWorkspace(ctx)
 	out, asked, err = v.approved(ctx, step, c, req, func(stream, text string) {
-		// A sink that is gone ends ctx, and with it the call.
+		// A failing sink ends ctx, and with it the call.
 		_ = v.emit(contract.ToolOutput{CallID: c.ID, Stream: stream, Text: text})
 	})
 	out.Content = valid(out.Content)
 	return out, asked, err
 }
 
-// brokenOff is the outcome of a call without a result; asked says whether it was recorded when it was asked about.
+// brokenOff returns the outcome of a call without a result. asked is true if the question's records hold the start of
+// the call.
 func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool) ToolOutcome {
 	f := fault.From(err)
 	switch f.Code {
@@ -295,7 +297,7 @@ func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, as
 	return out
 }
 
-// neverRan is the outcome of a call that the end of the run kept from running.
+// neverRan returns the outcome of a call that never ran because the run ended.
 func (v *invocation) neverRan(c llm.ToolCall, cause error) ToolOutcome {
 	code := fault.Cancelled
 	if fault.CodeOf(cause) == fault.Interrupted {
@@ -304,8 +306,8 @@ func (v *invocation) neverRan(c llm.ToolCall, cause error) ToolOutcome {
 	return v.failedCall(c, fault.New(code, "The call was not made: the run ended before it."), 0)
 }
 
-// failedCall is the outcome of a call without one from the tool runner. Its records of the call are lost, so the
-// loop makes them again.
+// failedCall returns the outcome of a call that has none from the tool runner. The tool runner's records of the call
+// are lost, so failedCall makes them.
 func (v *invocation) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) ToolOutcome {
 	tool := v.canonicalName(c.Name)
 	shown := &fault.Error{Code: f.Code, Msg: f.Msg} // the details are about services, not about the call

@@ -18,8 +18,8 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Parallel tools of one turn run side by side, eight at a time; the others run alone and in order; results come in
-// the order of the calls, not of their ends.
+// Parallel tools of one turn run at once, at most eight. The others run alone and in order. Results are in the order
+// of the calls, not of their ends.
 func TestParallelToolsRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []llm.ToolCall
@@ -52,7 +52,7 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 		if most.Load() != 8 {
 			t.Errorf("%d tools ran at once", most.Load())
 		}
-		// Twelve reads of 12 down to 1 s on eight places take 12 s; two writes and a read take one more each.
+		// Twelve reads of 12 down to 1 s, eight at once, take 12 s. Two writes and a read take one second each.
 		if took := time.Since(began); took != 15*time.Second {
 			t.Errorf("took %v", took)
 		}
@@ -72,8 +72,8 @@ func TestParallelToolsRunSideBySide(t *testing.T) {
 	})
 }
 
-// Of a tool that does more than look, the calls that only look run side by side and before their turn is stored;
-// the others wait for it and run alone.
+// Read-only calls of a tool that can also write run at once and before their turn is stored. Its other calls wait for
+// storage and run alone.
 func TestCallsThatOnlyLookRunSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const list, kill = `{"action":"list"}`, `{"action":"kill"}`
@@ -108,7 +108,7 @@ func TestCallsThatOnlyLookRunSideBySide(t *testing.T) {
 	})
 }
 
-// A turn of calls that only look does not wait until it is stored.
+// A turn of read-only calls does not wait for its storage.
 func TestATurnThatOnlyLooksNeedNotBeStored(t *testing.T) {
 	b := newBench(t, wants(call("a", "shell.process", `{"action":"list"}`)), says("Done."))
 	b.start.Agent.Tools = append(b.start.Agent.Tools, "shell.process")
@@ -121,8 +121,8 @@ func TestATurnThatOnlyLooksNeedNotBeStored(t *testing.T) {
 	}
 }
 
-// A tool with effects runs only once the turn that asked for it is stored, and the model is called again only once
-// the results are.
+// A tool with effects runs only after its turn is stored, and the model is called again only after the results are
+// stored.
 func TestStorageComesFirst(t *testing.T) {
 	b := newBench(t, wants(call("r", "file.read", "{}"), call("w", "file.write", "{}")), says("Done."))
 	var wrote, turnStored, resultsStored bool
@@ -168,8 +168,8 @@ func TestStorageComesFirst(t *testing.T) {
 	}
 }
 
-// The request of a call to the tool runner: its own id in the session, the name the model used, the calling agent
-// (T-RES-*).
+// A call's request to the tool runner has its own id in the session, the name that the model used, and the calling
+// agent (T-RES-*).
 func TestToolRequest(t *testing.T) {
 	b := newBench(t, wants(call("c1", "read_file", `{"path":"a"}`)), says("Done."))
 	b.start.Agent.Aliases = map[string]string{"file.read": "read_file"}
@@ -196,8 +196,8 @@ func TestToolRequest(t *testing.T) {
 	}
 }
 
-// A tool runner that is gone, breaks off, or panics gives the model a result that names the unknown effect, and the
-// record an entry with the requested call, secrets masked; the run goes on.
+// If the tool runner is lost, breaks off or panics, the model gets a result that says that the effect is unknown. The
+// record has an entry with the requested call, secrets masked. The run continues.
 func TestToolRunnerFailures(t *testing.T) {
 	for name, tt := range map[string]struct {
 		run  func(context.Context, string) (string, error)
@@ -237,7 +237,7 @@ func TestToolRunnerFailures(t *testing.T) {
 	}
 }
 
-// The tool runner's records of a cancelled call are kept, and no others are made up beside them.
+// The tool runner's records of a cancelled call are kept, and the loop adds none.
 func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", "{}")), says("I see."))
 	b.tools.run["file.write"] = func(context.Context, string) (string, error) {
@@ -253,8 +253,8 @@ func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	}
 }
 
-// Call ids are unique in a conversation, even if a model repeats or omits them, and calls without a name or with
-// malformed input reach the tool runner, which refuses them like any caller's.
+// Call ids are unique in a conversation, even if a model repeats or omits them. Calls without a name or with
+// malformed input reach the tool runner, which refuses them.
 func TestCallIDsAreUnique(t *testing.T) {
 	b := newBench(
 		t, wants(call("old", "file.read", ""), call("", "file.read", "{"), call("x", "\xffno.such", "{}"),
@@ -277,8 +277,7 @@ func TestCallIDsAreUnique(t *testing.T) {
 	}
 }
 
-// A name or an id of a call is repeated in every report of the call: one longer than any tool's is cut or replaced,
-// and the run goes on.
+// Every event of a call repeats its name and id. A long name is cut, a long id is replaced, and the run continues.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("ö", 1<<20)
 	b := newBench(t, wants(call(long, "x"+long, "{}")), says("Done."))

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// agentTools are the agents that a request offers.
+// agentTools returns the names of the agents that a request offers.
 func agentTools(req llm.Request) (names []string) {
 	for _, t := range req.Tools {
 		if strings.HasPrefix(t.Name, contract.AgentTool) {
@@ -21,8 +21,8 @@ func agentTools(req llm.Request) (names []string) {
 	return names
 }
 
-// The tree is the call graph: an agent is offered its direct children and calls no other, neither a sibling nor an
-// agent further below. Its prompt is its prompt file and no more (H-SUP-01, H-SUP-TOOL-02, H-EXCL-01).
+// The tree is the call graph: an agent is offered its direct children and can call no other agent, neither a sibling
+// nor a deeper one. Its prompt is only its prompt file (H-SUP-01, H-SUP-TOOL-02, H-EXCL-01).
 func TestAnAgentCallsItsChildrenAlone(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, wants(asks("c1", "smith", "Mend."), asks("c2", "helper", "Help.")), says("Done."))
@@ -59,7 +59,7 @@ func TestAnAgentCallsItsChildrenAlone(t *testing.T) {
 	}
 }
 
-// In a project without agents below the root, the root is offered no agents (H-SUP-CFG-01).
+// In a project without children the root is offered no agents (H-SUP-CFG-01).
 func TestARootAloneIsOfferedNoAgents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, says("Hello."))

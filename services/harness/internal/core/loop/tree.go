@@ -13,14 +13,15 @@ import (
 	"kaged.dev/services/harness/internal/core/budget"
 )
 
-// errStopping ends a run when its service stops. Its finished work is kept, and the operator's crash policy decides
-// the rest.
+// errStopping ends a run when its service stops. Finished work is kept, and the operator's crash policy decides the
+// rest.
 var errStopping = fault.New(fault.Interrupted, "kaged was stopped while the run was under way.")
 
-// errHandOver stops an invocation at a boundary, or where it waits for an operator, because its run goes on elsewhere.
+// errHandOver stops an invocation at a step boundary, or where it waits for an operator. Another harness continues
+// the run.
 var errHandOver = errors.New("the run is handed over")
 
-// Stopped is the cause for the end of a run's context when its service stops.
+// Stopped is the cause of the end of a run's context when its service stops.
 func Stopped() error { return errStopping }
 
 // Tree is a run: the root agent's invocation, and the invocations of the agents below it. It holds their shared state.
@@ -29,22 +30,22 @@ type Tree struct {
 	start Start
 	sink  Sink
 	hold  *hold
-	// resets are the times until which targets refuse.
+	// resets are the times at which rate-limited targets accept requests again.
 	resets resets
 	book   *budget.Book
-	whole  *budget.Account // of the run
+	whole  *budget.Account // the run's own account
 
 	mu      sync.Mutex // guards the fields below
 	routes  map[string]contract.Route
-	skipped []string // announced unusable targets
-	// entries are those of the session's ledger, the run's own last, and lastEntry the number of the newest.
+	skipped []string // unusable targets that were announced
+	// entries are the session's ledger, the run's own entries last. lastEntry is the number of the newest entry.
 	entries   []contract.LedgerEntry
 	lastEntry int64
 	ends      map[string]context.CancelCauseFunc
-	keeping   sync.Once // tells the workspace that the run goes on
+	keeping   sync.Once // guards the call of KeepRun
 }
 
-// New returns a run that is to be made.
+// New returns a run that has not started.
 func New(deps Deps, start Start, sink Sink) *Tree {
 	if deps.Watch == nil {
 		deps.Watch = unwatched{}
@@ -57,8 +58,8 @@ func New(deps Deps, start Start, sink Sink) *Tree {
 	return t
 }
 
-// Run runs the root agent to its end. It returns how it ended: a defect inside is a failed run. No invocation is
-// left then.
+// Run runs the root agent to its end and returns its outcome; after a panic the run has failed. All invocations have
+// ended when it returns.
 func (t *Tree) Run(ctx context.Context) contract.Finished {
 	defer t.leaveWorkspace()
 	root := &invocation{
@@ -74,8 +75,8 @@ func (t *Tree) Run(ctx context.Context) contract.Finished {
 	return fin
 }
 
-// Cancel ends an invocation below the root's, and those below it. One that is not under way is passed over. It is safe
-// for concurrent use.
+// Cancel ends an invocation below the root's, and those below it. It ignores an unknown id. It is safe for concurrent
+// use.
 func (t *Tree) Cancel(id, reason string) {
 	t.mu.Lock()
 	end := t.ends[id]
@@ -97,7 +98,7 @@ func (t *Tree) cancelable(id string, end context.CancelCauseFunc) (over func()) 
 	}
 }
 
-// reroute takes over routes, unless nil.
+// reroute replaces the routes; nil keeps them.
 func (t *Tree) reroute(routes map[string]contract.Route) {
 	if routes == nil {
 		return
@@ -107,7 +108,7 @@ func (t *Tree) reroute(routes map[string]contract.Route) {
 	t.routes = routes
 }
 
-// route returns where the calls of an alias go, or those of the root agent if a session has chosen its model.
+// route returns the route of an alias. The session's choice of a model replaces the root agent's route.
 func (t *Tree) route(alias string, root bool) (contract.Route, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +123,7 @@ func (t *Tree) route(alias string, root bool) (contract.Route, error) {
 	return route, nil
 }
 
-// skips reports whether it is the first time that a target is passed over.
+// skips reports whether a target is passed over for the first time, and remembers it.
 func (t *Tree) skips(target string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +134,7 @@ func (t *Tree) skips(target string) bool {
 	return true
 }
 
-// stopping reports whether the run is to end at its next boundary.
+// stopping reports whether the run has to end at its next step boundary.
 func (t *Tree) stopping() bool {
 	select {
 	case <-t.deps.Stopping:

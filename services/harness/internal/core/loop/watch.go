@@ -8,33 +8,32 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Watch sees the work of runs, for traces and measures. Its methods and the functions they return come back at once
-// and cannot fail: watching costs a run neither time nor its outcome. Each returns the context of the work, and a
-// function to be called once at its end. It is safe for concurrent use. Its arguments belong to the run and are not
-// kept.
+// Watch observes runs, for traces and metrics. Its methods, and the functions they return, must return at once and
+// cannot fail. A method that returns a function returns the context of the observed work; the function is called once
+// at its end. A Watch is safe for concurrent use. It must not keep its arguments, which belong to the run.
 type Watch interface {
-	// Agent begins an invocation.
+	// Agent is called at the start of an invocation.
 	Agent(ctx context.Context, a AgentSeen) (context.Context, func(contract.Finished))
-	// Step begins a step of an invocation.
+	// Step is called at the start of a step.
 	Step(ctx context.Context, step int) (context.Context, func(error))
-	// Request is a request as it leaves the processors.
+	// Request is called with each request after the processors.
 	Request(ctx context.Context, r RequestSeen)
-	// Call begins one request to a model.
+	// Call is called at the start of one request to a model.
 	Call(ctx context.Context, c CallSeen) (context.Context, func(CallEnd))
-	// Tool begins a call of a tool or of a child.
+	// Tool is called at the start of a tool call or a child's call.
 	Tool(ctx context.Context, t ToolSeen) (context.Context, func(ToolOutcome))
 }
 
-// AgentSeen is an invocation as it begins.
+// AgentSeen describes a starting invocation.
 type AgentSeen struct {
 	RunID, SessionID, ProjectID, OperatorID string
-	// InvocationID is empty for the root agent's.
+	// InvocationID is empty for the root agent.
 	InvocationID string
-	// Key and Path name the agent, Alias its model.
+	// Key and Path name the agent; Alias names its model.
 	Key, Path, Alias string
 }
 
-// RequestSeen is a request as it leaves the processors.
+// RequestSeen is a request after the processors.
 type RequestSeen struct {
 	Agent   AgentSeen
 	Step    int
@@ -47,32 +46,32 @@ type CallSeen struct {
 	Request *llm.Request
 }
 
-// CallEnd is how a request to a model went.
+// CallEnd is the outcome of a request to a model.
 type CallEnd struct {
-	// Err is nil for a whole answer.
+	// Err is nil for a complete answer.
 	Err error
-	// Done is the answer, nil unless it is whole. Used is its usage, estimated for one that broke off, nil for one that
-	// was not accepted.
+	// Done is the answer; nil unless it is complete. Used is its usage: an estimate for an answer that broke off, nil
+	// for an unaccepted call.
 	Done *llm.Done
 	Used *llm.Usage
-	// Cost is nil where the price is not known.
+	// Cost is nil if the price is unknown.
 	Cost *llm.Cost
-	// TTFT is nil if no piece of the answer came.
+	// TTFT is the time to the first piece of the answer; nil without a piece.
 	TTFT *time.Duration
 	// Took is the time of the call.
 	Took time.Duration
 }
 
-// ToolSeen is a call of a tool.
+// ToolSeen is a starting tool call.
 type ToolSeen struct {
-	// Name is canonical, empty for a tool that the agent was not offered.
+	// Name is the tool's canonical name, empty for a tool that the agent was not offered.
 	Name      string
 	ID, Input string
-	// Child says that an agent is called.
+	// Child is true for a call of a child.
 	Child bool
 }
 
-// unwatched is an empty Watch.
+// unwatched is a Watch that does nothing.
 type unwatched struct{}
 
 func (unwatched) Agent(ctx context.Context, _ AgentSeen) (context.Context, func(contract.Finished)) {
@@ -93,7 +92,7 @@ func (unwatched) Tool(ctx context.Context, _ ToolSeen) (context.Context, func(To
 	return ctx, func(ToolOutcome) {}
 }
 
-// seen returns the invocation as it begins.
+// seen describes the invocation for [Watch].
 func (v *invocation) seen() AgentSeen {
 	return AgentSeen{
 		RunID: v.start.RunID, SessionID: v.start.SessionID, ProjectID: v.start.ProjectID, OperatorID: v.start.OperatorID,
@@ -101,7 +100,7 @@ func (v *invocation) seen() AgentSeen {
 	}
 }
 
-// watched makes one try of a model call while it is watched.
+// watched makes one attempt at a model call and reports it to [Watch].
 func (v *invocation) watched(
 	ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target,
 ) (answer, error) {
@@ -117,7 +116,7 @@ func (v *invocation) watched(
 	return ans, err
 }
 
-// toolSeen returns a call of a tool as it begins.
+// toolSeen describes a tool call for [Watch].
 func (v *invocation) toolSeen(c toolCall) ToolSeen {
 	return ToolSeen{
 		Name: v.offers[c.call.Name].canonical, ID: c.call.ID, Input: c.call.Input, Child: c.child != nil,
