@@ -1,9 +1,9 @@
 // Package budget counts the use of models by the agents of a run and holds it to their budgets.
 //
 // Each invocation has an [Account] below its caller's. A model call reserves its greatest possible use in its own
-// account and in each above it, or is not made; afterwards its reservation gives way to its use. So spent and reserved
-// are together never more than a limit when a call is let through, and a budget is overdrawn by no more than
-// the use of calls in flight beyond their reservations.
+// account and in each above it; without a reservation it is not made. After the call its use replaces the
+// reservation. So a call is admitted only if spent and reserved stay within each limit together, and a budget is
+// overdrawn only by the use of calls in flight beyond their reservations.
 package budget
 
 import (
@@ -16,32 +16,31 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// Book is the accounts of a run. It is safe for concurrent use, as its accounts are.
+// Book holds the accounts of a run. It and its accounts are safe for concurrent use.
 type Book struct {
-	mu       sync.Mutex // guards the fields below, and those of all accounts
+	mu       sync.Mutex // guards the fields below and those of all accounts
 	inFlight int
-	settled  chan struct{} // closed when a reservation is settled, and made anew
+	settled  chan struct{} // closed when a reservation is settled, and then replaced
 }
 
 // NewBook returns an empty book.
 func NewBook() *Book { return &Book{settled: make(chan struct{})} }
 
-// Account is the use of one invocation and those below it.
+// Account counts the use of one invocation and of those below it.
 type Account struct {
 	book  *Book
 	up    *Account
 	agent string // empty for the whole run
 	limit dsl.Budget
 
-	live            int // invocations at work, the account's own included
+	live            int // working invocations, the account's own included
 	spent, reserved contract.Amount
 	by              map[string]contract.Amount
 	shown           time.Time
 	clock           clock
 }
 
-// Open returns the account of an invocation of an agent, below up unless that is nil. A nil limit bounds
-// no call.
+// Open returns the account of an invocation of an agent, below up unless up is nil. A nil limit sets no limit.
 func (b *Book) Open(up *Account, agent string, limit *dsl.Budget) *Account {
 	a := &Account{book: b, up: up, agent: agent, live: 1, by: map[string]contract.Amount{}}
 	if limit != nil {
@@ -59,8 +58,8 @@ func (a *Account) chain(yield func(*Account) bool) {
 	}
 }
 
-// Admit makes room for an invocation that a's agent is about to begin. It fails with budget_exceeded if a limit of live
-// agents or of depth does not allow one; wait says that there may be room once another is over.
+// Admit counts an invocation that a's agent is about to begin. It fails with budget_exceeded if a limit of live
+// agents or of depth does not allow one. wait is true if there may be room after the end of another invocation.
 func (a *Account) Admit() (refused *fault.Error, wait bool) {
 	a.book.mu.Lock()
 	defer a.book.mu.Unlock()
@@ -69,7 +68,7 @@ func (a *Account) Admit() (refused *fault.Error, wait bool) {
 		depth++
 		if most := at.limit.Depth; most > 0 && depth > most {
 			return fault.New(fault.BudgetExceeded,
-				"The budget of %s lets agents stand %d levels below it, and this one would stand deeper.", at.agent, most).
+				"The budget of %s allows agents %d levels below it, and this one would be deeper.", at.agent, most).
 				With("scope", string(contract.AgentBudget)).With("agent_path", at.agent).
 				With("resource", "depth").With("limit", most), false
 		}
@@ -85,16 +84,17 @@ func (a *Account) Admit() (refused *fault.Error, wait bool) {
 
 func (a *Account) crowded(most int) *fault.Error {
 	if a.agent == "" {
-		return fault.New(fault.BudgetExceeded, "%d agents of this run are at work, and no more may be. Go on without.",
+		return fault.New(fault.BudgetExceeded, "%d agents of this run are working, which is the limit. "+
+			"Continue without another one.",
 			most).With("scope", string(contract.SessionBudget)).With("resource", "live_agents").With("limit", most)
 	}
 	return fault.New(fault.BudgetExceeded,
-		"The budget of %s lets %d agents be at work at once, and they are. Go on without.", a.agent, most).
+		"The budget of %s allows %d working agents, and they are working. Continue without another one.", a.agent, most).
 		With("scope", string(contract.AgentBudget)).With("agent_path", a.agent).
 		With("resource", "live_agents").With("limit", most)
 }
 
-// Depart gives back the room that [Account.Admit] made.
+// Depart ends the count of [Account.Admit].
 func (a *Account) Depart() {
 	a.book.mu.Lock()
 	defer a.book.mu.Unlock()
@@ -103,7 +103,7 @@ func (a *Account) Depart() {
 	}
 }
 
-// Bounds reports whether a budget in US dollars or tokens holds for the account.
+// Bounds reports whether a budget in US dollars or tokens applies to the account.
 func (a *Account) Bounds() bool {
 	for at := range a.chain {
 		if at.limit.NanoUSD > 0 || at.limit.Tokens > 0 {
@@ -115,12 +115,12 @@ func (a *Account) Bounds() bool {
 
 // Call is a model call that is about to be made.
 type Call struct {
-	// Wanted is its greatest possible use.
+	// Wanted is the call's greatest possible use.
 	Wanted contract.Amount
-	// Unpriced is its model, where that has no known price.
+	// Unpriced is the call's model if it has no known price, and empty otherwise.
 	Unpriced string
-	// Above, unless nil, asks for the same from the budgets outside of the book. It fails with budget_exceeded, and
-	// wait says that another answer may come once a call in flight is settled.
+	// Above, unless nil, reserves Wanted in the budgets outside of the book. It fails with budget_exceeded; wait is
+	// then true if the answer may differ after a call in flight is settled.
 	Above func(context.Context) (wait bool, err error)
 }
 
@@ -131,7 +131,7 @@ type Reservation struct {
 	over    bool
 }
 
-// Reserve sets aside the greatest possible use of a call. It waits where calls in flight have reserved too much. It
+// Reserve reserves the greatest possible use of a call. It waits while calls in flight have reserved too much. It
 // fails with budget_exceeded, and when ctx ends.
 func (a *Account) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	for {
@@ -150,7 +150,7 @@ func (a *Account) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	}
 }
 
-// try reserves unless a budget refuses. Where waiting may help it returns a channel that is closed when a call in
+// try reserves unless a budget refuses. If waiting may help, it returns a channel that is closed when a call in
 // flight is settled.
 func (a *Account) try(ctx context.Context, c Call) (others <-chan struct{}, err error) {
 	a.book.mu.Lock()
@@ -178,7 +178,7 @@ func (a *Account) try(ctx context.Context, c Call) (others <-chan struct{}, err 
 	return nil, err
 }
 
-// refuse returns why a call may not be made. The caller holds mu.
+// refuse returns the reason to refuse a call, nil for none. The caller holds mu.
 func (a *Account) refuse(c Call) (refused *fault.Error, wait bool) {
 	for at := range a.chain {
 		if at.limit.NanoUSD > 0 && c.Unpriced != "" && !at.limit.AllowUnpriced {
@@ -201,7 +201,7 @@ func (a *Account) spenders() []contract.Spender {
 	return list
 }
 
-// Charge counts the use of an agent before the run was handed over.
+// Charge adds the use of an agent from before the run was handed over.
 func (a *Account) Charge(agent string, used contract.Amount) {
 	a.book.mu.Lock()
 	defer a.book.mu.Unlock()
@@ -225,7 +225,7 @@ func (r *Reservation) Amount() contract.Amount { return r.amount }
 // Settle replaces the reservation by the use of its call. Only the first settlement of a reservation counts.
 func (r *Reservation) Settle(used contract.Amount) { r.give(used, true) }
 
-// give ends the reservation; tell lets waiting calls try again.
+// give ends the reservation and adds the use. tell wakes the calls that wait.
 func (r *Reservation) give(used contract.Amount, tell bool) {
 	b := r.account.book
 	b.mu.Lock()
@@ -246,11 +246,10 @@ func (r *Reservation) give(used contract.Amount, tell bool) {
 	}
 }
 
-// showEvery is how often the state of a budget is shown at most.
+// showEvery is the shortest time between two shown states of a budget.
 const showEvery = time.Second
 
-// States returns the states of the budgets that hold for the account and were not shown for a while; with all, those
-// that were, too.
+// States returns the states of the account's budgets that were not shown within showEvery; with all, every state.
 func (a *Account) States(all bool) []contract.BudgetState {
 	a.book.mu.Lock()
 	defer a.book.mu.Unlock()

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func tokens(n int64) Call { return Call{Wanted: contract.Amount{Tokens: n, Calls: 1}} }
 
-// reserve sets tokens aside or fails the test.
+// reserve reserves tokens or fails the test.
 func reserve(t *testing.T, a *Account, n int64) *Reservation {
 	t.Helper()
 	r, err := a.Reserve(t.Context(), tokens(n))
@@ -32,15 +32,15 @@ func reserve(t *testing.T, a *Account, n int64) *Reservation {
 	return r
 }
 
-// model is an account as a test computes it.
+// model is an account with the amounts that the test expects.
 type model struct {
 	*Account
 	up              *model
 	spent, reserved contract.Amount
 }
 
-// For any tree, any interleaving of calls and any use, a call is let through only if spent, reserved and wanted fit
-// into the limits of its account and of each above it; its use is counted once in each of them.
+// In any tree, with any interleaving of calls and any use, a call is admitted only if spent, reserved and wanted
+// together fit into the limits of its account and of each above it. Its use is counted once in each of them.
 func TestTheInequalityHolds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -93,7 +93,7 @@ func TestTheInequalityHolds(t *testing.T) {
 				flying = append(flying[:i], flying[i+1:]...)
 				used := contract.Amount{NanoUSD: r.Int64N(250), Tokens: r.Int64N(350), Calls: 1}
 				f.Settle(used)
-				f.Settle(contract.Amount{Tokens: 999}) // counts once
+				f.Settle(contract.Amount{Tokens: 999}) // has no effect: the reservation is settled
 				for at := f.of; at != nil; at = at.up {
 					at.reserved, at.spent = at.reserved.Sub(f.amount), at.spent.Add(used)
 				}
@@ -152,7 +152,8 @@ func TestARefusalSaysWhoSpentIt(t *testing.T) {
 	}
 }
 
-// A call waits for calls in flight that have reserved too much, and is refused after the last of them.
+// A call waits for calls in flight that have reserved too much. It is refused if the last of them has ended and the
+// limit is still exceeded.
 func TestACallWaitsForThoseInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +218,8 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// An account has only so many agents at work at once and so many levels below it; the smallest number above holds.
+// An account has a limited number of working agents and of levels below it. The smallest limit of the account and
+// those above applies.
 func TestAdmit(t *testing.T) {
 	t.Parallel()
 	book := NewBook()
@@ -236,7 +238,7 @@ func TestAdmit(t *testing.T) {
 	}
 	admit(root, "", false)
 	admit(child, "", false)
-	admit(child, "live_agents", true) // two of its own
+	admit(child, "live_agents", true) // two of the child's own
 	deep := book.Open(book.Open(root, "ac", nil), "acd", nil)
 	admit(deep, "depth", false)
 	admit(root, "", false)
@@ -245,7 +247,7 @@ func TestAdmit(t *testing.T) {
 	admit(root, "", false)
 }
 
-// The time of work ends an account once, and stands while an operator is asked below it.
+// A time limit expires once, and its clock stops while an operator is asked below the account.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,7 +293,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// The state of a budget is shown at most once a second, and whenever that is asked for.
+// The state of a budget is shown at most once a second, and at once on request.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,7 +322,7 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// BenchmarkCheck is a reservation and its settlement in a tree of 16 levels that each have a budget.
+// BenchmarkCheck measures a reservation and its settlement in a tree of 16 levels with a budget each.
 func BenchmarkCheck(b *testing.B) {
 	book := NewBook()
 	var a *Account

@@ -7,17 +7,18 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// clock is the time of work of an invocation. It stands while the invocation, or one below it, waits for an operator.
+// clock measures the work time of an invocation. It stops while the invocation, or one below it, waits for an
+// operator.
 type clock struct {
-	timer  *time.Timer // nil unless it runs
+	timer  *time.Timer // nil while the clock stands
 	since  time.Time
 	worked time.Duration
 	waits  int
-	expire func(*fault.Error) // nil unless the account has a limit and is open
+	expire func(*fault.Error) // nil unless the account has a time limit and is open
 }
 
-// Start begins the account's time of work. expire is called, at most once, when it is used up. The returned function
-// ends it.
+// Start starts the account's clock. expire is called, at most once, when the time limit is reached. The returned
+// function stops the clock.
 func (a *Account) Start(expire func(*fault.Error)) (stop func()) {
 	a.book.mu.Lock()
 	defer a.book.mu.Unlock()
@@ -34,7 +35,7 @@ func (a *Account) Start(expire func(*fault.Error)) (stop func()) {
 	}
 }
 
-// Worked counts time of work before the run was handed over. It comes before [Account.Start].
+// Worked adds work time from before the run was handed over. It must be called before [Account.Start].
 func (a *Account) Worked(d time.Duration) {
 	a.book.mu.Lock()
 	defer a.book.mu.Unlock()
@@ -60,7 +61,7 @@ func (a *Account) Wait() (resume func()) {
 	}
 }
 
-// run lets the clock run unless something keeps it. The caller holds mu.
+// run starts the clock unless it runs, waits or has no limit. The caller holds mu.
 func (a *Account) run() {
 	c := &a.clock
 	if c.expire == nil || c.waits > 0 || c.timer != nil {
@@ -81,7 +82,7 @@ func (a *Account) stand() {
 	c.worked += time.Since(c.since)
 }
 
-// expired ends the invocation at the end of its time. A clock that was stopped at that moment has more time.
+// expired ends the invocation at its time limit. A clock that was stopped at the same moment is left alone.
 func (a *Account) expired() {
 	a.book.mu.Lock()
 	c := &a.clock

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// long is a conversation of 5,000 messages and 20 MB: a task, and 2,500 turns with a result of 8 KB each.
+// long returns a conversation of 5,000 messages and 20 MB: a task, and 2,500 turns with a result of 8 KB each.
 func long() ([]llm.Message, []contract.Source) {
 	messages := []llm.Message{said(llm.RoleUser, "the task")}
 	sources := []contract.Source{{MessageID: "m"}}
@@ -27,7 +27,8 @@ func long() ([]llm.Message, []contract.Source) {
 
 func never(string) bool { return false }
 
-// A step of a long conversation: the new turn, pruning, the estimate. Target: 5 ms.
+// BenchmarkEstimateWarm measures a step of a long conversation: the new turn, pruning, and the estimate. Target: 5
+// ms.
 func BenchmarkEstimateWarm(b *testing.B) {
 	messages, sources := long()
 	c := compact.New(messages, sources)
@@ -44,7 +45,8 @@ func BenchmarkEstimateWarm(b *testing.B) {
 	}
 }
 
-// A compaction of a long conversation: the choice of units, and the conversation without it. Target: 50 ms.
+// BenchmarkPlan measures a compaction of a long conversation: the choice of units, and the conversation without them.
+// Target: 50 ms.
 func BenchmarkPlan(b *testing.B) {
 	messages, sources := long()
 	c := compact.New(messages, sources)
@@ -57,7 +59,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// The first estimate of a long conversation, at the beginning of a run.
+// BenchmarkEstimateCold measures the first estimate of a long conversation, at the beginning of a run.
 func BenchmarkEstimateCold(b *testing.B) {
 	messages, sources := long()
 	b.SetBytes(20 << 20)
@@ -66,8 +68,8 @@ func BenchmarkEstimateCold(b *testing.B) {
 	}
 }
 
-// The share of tokens that a provider with a prefix cache need not read anew, over 300 steps in a window of 32,000
-// tokens, and the same for a window that slides at each call.
+// BenchmarkCachedShare measures the share of tokens that a provider's prefix cache holds, over 300 steps in a window
+// of 32,000 tokens, beside the share for a window that slides at each call.
 func BenchmarkCachedShare(b *testing.B) {
 	for name, slides := range map[string]bool{"kaged": false, "sliding": true} {
 		b.Run(name, func(b *testing.B) {
@@ -113,7 +115,7 @@ func equal(a, b llm.Message) bool {
 	return a.Role == b.Role && strings.Join(everyWord(a), "|") == strings.Join(everyWord(b), "|")
 }
 
-// everyWord are the texts, calls and results of a message.
+// everyWord returns the texts, calls and results of a message.
 func everyWord(m llm.Message) (out []string) {
 	for _, b := range m.Blocks {
 		switch {

@@ -7,20 +7,20 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Conversation is a conversation in the form of [llm.Normalize]. Its messages are never changed in place, so a
-// request that shares them stays unchanged.
+// Conversation is a conversation in the form of [llm.Normalize]. Messages are never changed in place, so requests may
+// share them.
 type Conversation struct {
 	messages []llm.Message
-	sources  [][]contract.Source // of each message
-	tokens   []int64             // estimated, of each message
+	sources  [][]contract.Source // per message
+	tokens   []int64             // estimate per message
 	total    int64               // sum of tokens
-	prior    int                 // messages from before the run
+	prior    int                 // number of messages from before the run
 	horizon  horizon
-	full     map[int]llm.Message // the messages with pruned results, as they were
+	full     map[int]llm.Message // unpruned forms of the messages with pruned results
 }
 
-// New returns a conversation of messages with their sources, normalized. A message of the system role is the
-// note of an earlier compaction.
+// New returns a normalized conversation of messages with their sources. A message of the system role is the note of
+// an earlier compaction.
 func New(messages []llm.Message, sources []contract.Source) *Conversation {
 	out, from := llm.NormalizeFrom(messages)
 	c := &Conversation{}
@@ -43,7 +43,7 @@ func (c *Conversation) add(m llm.Message, of []contract.Source) {
 	c.total += n
 }
 
-// Append adds a turn with the results of its calls; both come from one step.
+// Append adds a turn and its results, or a message of the operator. All come from one step.
 func (c *Conversation) Append(from contract.Source, messages ...llm.Message) {
 	var of []contract.Source
 	if from != (contract.Source{}) {
@@ -66,13 +66,13 @@ func (c *Conversation) Prior() int { return c.prior }
 // Tokens returns the plain estimate of the messages.
 func (c *Conversation) Tokens() int64 { return c.total }
 
-// unit is a part of a conversation that is kept or dropped whole: messages from to to, exclusively.
+// unit is a part of a conversation that is kept or dropped as a whole: the messages from from to before to.
 type unit struct {
 	from, to int
 	tokens   int64
 }
 
-// units divides the conversation. A turn and its results are one unit.
+// units divides the conversation. A turn and its results are one unit; any other message is a unit.
 func (c *Conversation) units() []unit {
 	var out []unit
 	for i := range c.messages {

@@ -17,7 +17,7 @@ func said(role llm.Role, text string) llm.Message {
 	return llm.Message{Role: role, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}}}
 }
 
-// step is a turn with one call, thinking included, and its result.
+// step returns a turn with thinking and one call, and the call's result.
 func step(id, content string) []llm.Message {
 	return []llm.Message{
 		{Role: llm.RoleAssistant, Blocks: []llm.Block{
@@ -30,7 +30,7 @@ func step(id, content string) []llm.Message {
 	}
 }
 
-// session is an operator's message and a run of n steps, then a second message.
+// session returns an operator's message, a run of n steps, and a second message.
 func session(n int, content string) ([]llm.Message, []contract.Source) {
 	messages, sources := []llm.Message{said(llm.RoleUser, "the task")}, []contract.Source{{MessageID: "m1"}}
 	for i := range n {
@@ -43,8 +43,8 @@ func session(n int, content string) ([]llm.Message, []contract.Source) {
 	return messages, sources
 }
 
-// Dropping takes the oldest units first, names the steps of their stored messages in one span, and leaves a
-// note behind the task (H-COMPACT-DROP-02).
+// Drop takes the oldest units first, names the steps of their stored messages in one span, and leaves a note behind
+// the task (H-COMPACT-DROP-02).
 func TestDropTakesTheOldest(t *testing.T) {
 	messages, sources := session(10, strings.Repeat("word ", 200))
 	c := compact.New(messages, sources)
@@ -92,7 +92,7 @@ func TestNotesAreMerged(t *testing.T) {
 	}
 }
 
-// A conversation of which no unit may go stays itself.
+// A conversation without a unit to drop is returned unchanged.
 func TestDropWithoutAChoice(t *testing.T) {
 	long := said(llm.RoleUser, strings.Repeat("long ", 1000))
 	c := compact.New([]llm.Message{long}, []contract.Source{{MessageID: "m"}})
@@ -107,8 +107,9 @@ func TestDropWithoutAChoice(t *testing.T) {
 	}
 }
 
-// Old results give way to a notice in large strides; the newest, those of protected tools, small ones and all where
-// little would be saved stay, and earlier requests keep their messages (H-PRUNE-02, H-PRUNE-04..06, H-PRUNE-08).
+// Old results are replaced by a notice, many at a time. The newest results, those of protected tools, and small ones
+// are kept, and all are kept if too little would be saved. Messages of earlier requests are unchanged (H-PRUNE-02,
+// H-PRUNE-04..06, H-PRUNE-08).
 func TestPrune(t *testing.T) {
 	content := strings.Repeat("word ", 100) // 100 tokens
 	rules := compact.Pruning{Protect: 500, Minimum: 300, Protected: func(tool string) bool { return tool == "kept" }}
@@ -151,7 +152,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// The pruned prefix of a conversation is that of its continuation, whether it grew step by step or came whole.
+// A conversation and its continuation are pruned alike, whether the messages were added step by step or all at once.
 func TestPruningIsSticky(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 400), 1, 40).Draw(t, "sizes")
@@ -179,12 +180,12 @@ func TestPruningIsSticky(t *testing.T) {
 	})
 }
 
-// A compaction never splits a call from its result or a turn from its thinking, never drops the task, the last
-// message or a kept unit, never makes a conversation longer, and gives a normalized one whose spans cover
-// exactly the lost messages.
+// A compaction never separates a call from its result or a turn from its thinking. It never drops the task, the last
+// message or a kept unit, and never makes a conversation longer. The result is normalized, and its spans cover
+// exactly the dropped messages.
 func TestDropProperties(t *testing.T) { rapid.Check(t, dropProperties) }
 
-// FuzzDrop looks for a conversation that breaks them.
+// FuzzDrop searches for a conversation that breaks these properties.
 func FuzzDrop(f *testing.F) { f.Fuzz(rapid.MakeFuzz(dropProperties)) }
 
 func dropProperties(t *rapid.T) {
@@ -253,7 +254,7 @@ func dropProperties(t *rapid.T) {
 	}
 }
 
-// words are the texts, calls and results of a message that is no note.
+// words returns the texts, calls and results of a message that is no note.
 func words(m llm.Message) (out []string) {
 	for _, b := range m.Blocks {
 		switch {

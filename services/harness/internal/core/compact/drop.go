@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// maxSaid bounds the operator's words in a note, in bytes, and maxQuote those of one message.
+// maxSaid is the most bytes of the operator's words in a note, and maxQuote the most bytes of one message's words.
 const (
 	maxSaid  = 4 << 10
 	maxQuote = 400
@@ -26,42 +26,42 @@ const (
 	summaryHead = "A summary of the older part of this conversation, which had "
 )
 
-// Dropped is the result of [Conversation.Drop].
+// Dropped describes the dropped units.
 type Dropped struct {
 	// Spans are the dropped parts of stored messages.
 	Spans []contract.Span
-	// Turns and Messages are the dropped turns of the model and the dropped messages, without earlier notes.
+	// Turns and Messages count the dropped turns of the model and the dropped messages, without notes of earlier
+	// compactions.
 	Turns, Messages int
-	// Note is the text in their place.
+	// Note is the text that replaces them.
 	Note string
-	// Tokens is the plain estimate of the conversation after it.
+	// Tokens is the plain estimate of the remaining conversation.
 	Tokens int64
 }
 
-// Keep reports whether a unit, given as its messages and their places, must stay.
+// Keep reports whether a unit must be kept. Its arguments are the unit's messages and their stored positions.
 type Keep func(unit []llm.Message, of []contract.Source) bool
 
-// Drop returns the conversation without its oldest units, so that the plain estimate of its messages is at most
-// limit or no unit is left to drop. ledger follows the note. It returns the conversation itself and no
-// spans if that would not make it shorter.
+// Drop removes the oldest units until the plain estimate of the messages is at most limit or no unit is left to drop.
+// ledger follows the note. It returns the same conversation and no spans if the result would not be shorter.
 func (c *Conversation) Drop(limit int64, keep Keep, ledger string) (*Conversation, Dropped) {
 	p := c.Plan(limit, 0, keep, ledger)
 	return p.Apply(p.Note())
 }
 
-// Plan is a choice of the units that give way.
+// Plan is a choice of units to drop.
 type Plan struct {
 	of     *Conversation
 	units  []unit
 	drop   []bool
-	said   []string // the operator's words in them
+	said   []string // the operator's words in dropped units and earlier notes
 	ledger string
 	gone   Dropped
 }
 
-// Plan chooses the oldest units, so that the plain estimate of the rest, with extra tokens for the text in their
-// place, is at most limit or no unit is left to choose. The first message of the operator, the last one and the
-// last unit stay, and those that keep names.
+// Plan chooses the oldest units, until the plain estimate of the rest, with extra tokens for the text that replaces
+// them, is at most limit or no unit is left to choose. The operator's first and last messages, the last unit, and the
+// units that keep names are kept.
 func (c *Conversation) Plan(limit, extra int64, keep Keep, ledger string) *Plan {
 	p := &Plan{of: c, units: c.units(), ledger: ledger}
 	p.drop = c.choose(p.units, limit-extra-Tokens(ledger), keep)
@@ -69,7 +69,7 @@ func (c *Conversation) Plan(limit, extra int64, keep Keep, ledger string) *Plan 
 	return p
 }
 
-// tally counts the units that give way, and gathers the operator's words in them.
+// tally counts the dropped units and collects the operator's words in them and in earlier notes.
 func (p *Plan) tally() {
 	c := p.of
 	for i, u := range p.units {
@@ -85,13 +85,13 @@ func (p *Plan) tally() {
 	}
 }
 
-// Unit is a part of a conversation that gives way whole.
+// Unit is a part of a conversation that is dropped as a whole.
 type Unit struct {
 	Messages []llm.Message
 	Of       []contract.Source
 }
 
-// Candidates returns the units that may give way, in order.
+// Candidates returns the units that may be dropped, in order.
 func (c *Conversation) Candidates(keep Keep) (out []Unit) {
 	units := c.units()
 	free := c.choose(units, -1<<40, keep)
@@ -103,7 +103,8 @@ func (c *Conversation) Candidates(keep Keep) (out []Unit) {
 	return out
 }
 
-// PlanOf returns a plan of the given places among the candidates, false for an unknown place.
+// PlanOf returns a plan that drops the candidates at the given indices. It returns false for an index that is out of
+// range or repeated.
 func (c *Conversation) PlanOf(places []int, keep Keep, ledger string) (*Plan, bool) {
 	p := &Plan{of: c, units: c.units(), ledger: ledger}
 	var candidates []int
@@ -123,14 +124,14 @@ func (c *Conversation) PlanOf(places []int, keep Keep, ledger string) (*Plan, bo
 	return p, true
 }
 
-// Ledger returns the view of the ledger that follows its note.
+// Ledger returns the view of the ledger that follows the plan's note.
 func (p *Plan) Ledger() string { return p.ledger }
 
-// Empty reports whether no unit gives way.
+// Empty reports whether the plan drops no unit.
 func (p *Plan) Empty() bool { return p.gone.Messages == 0 }
 
-// Messages returns the messages that give way, the notes of earlier compactions included. Results of tools are
-// whole even where they were pruned.
+// Messages returns the messages of the dropped units and the notes of earlier compactions. Pruned results stay
+// pruned.
 func (p *Plan) Messages() []llm.Message {
 	var out []llm.Message
 	for i, u := range p.units {
@@ -144,7 +145,7 @@ func (p *Plan) Messages() []llm.Message {
 	return out
 }
 
-// Tokens is the plain estimate of the messages that give way.
+// Tokens is the plain estimate of the dropped units.
 func (p *Plan) Tokens() (n int64) {
 	for i, u := range p.units {
 		if p.drop[i] {
@@ -154,10 +155,10 @@ func (p *Plan) Tokens() (n int64) {
 	return n
 }
 
-// Note returns the note in their place, with the operator's words in them and the ledger.
+// Note returns the note that replaces the dropped units: the operator's words in them, then the ledger.
 func (p *Plan) Note() string { return p.with(noteOf(p.gone.Messages, p.said)) }
 
-// Summarized returns a model's summary as the note in their place, with the ledger.
+// Summarized returns a note with a model's summary, then the ledger.
 func (p *Plan) Summarized(summary string) string {
 	return p.with(summaryHead + counted(p.gone.Messages, "message") + ".\n\n" + summary)
 }
@@ -169,9 +170,9 @@ func (p *Plan) with(text string) string {
 	return text + "\n\n" + p.ledger
 }
 
-// Apply returns the conversation with a note in the place of the first unit that gives way, or of an earlier note.
-// Results of the rest are whole again: pruning is decided anew, as it is for the same conversation in a later run. It
-// returns the conversation itself and no spans if the note is longer than the part it stands for.
+// Apply returns the conversation with a note in the place of the first dropped unit or earlier note. Results in the
+// rest are unpruned: pruning starts anew, as a later run would prune the stored conversation. Apply returns the same
+// conversation and no spans if the note is not shorter than the part it replaces.
 func (p *Plan) Apply(note string) (*Conversation, Dropped) {
 	c := p.of
 	if p.Empty() {
@@ -238,7 +239,7 @@ func (c *Conversation) choose(units []unit, limit int64, keep Keep) []bool {
 	return drop
 }
 
-// placesOf returns the places of a unit's messages.
+// placesOf returns the stored positions of a unit's messages.
 func (c *Conversation) placesOf(u unit) (out []contract.Source) {
 	for _, of := range c.sources[u.from:u.to] {
 		out = append(out, of...)
@@ -249,8 +250,8 @@ func (c *Conversation) placesOf(u unit) (out []contract.Source) {
 // isNote reports whether a message is the note of an earlier compaction.
 func (c *Conversation) isNote(i int) bool { return c.messages[i].Role == llm.RoleSystem }
 
-// joined returns a conversation of messages, normalized: neighbours may have one role where a unit between them
-// is gone.
+// joined returns a normalized conversation of messages. Neighbours can have the same role if a unit between them was
+// dropped.
 func joined(messages []llm.Message, sources [][]contract.Source, prior int) *Conversation {
 	out, from := llm.NormalizeFrom(messages)
 	c := &Conversation{}
@@ -290,7 +291,7 @@ func systemText(text string) llm.Message {
 	return llm.Message{Role: llm.RoleSystem, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}}}
 }
 
-// noteOf returns the note about dropped messages, with the newest of the operator's words in them.
+// noteOf returns the note about dropped messages, with the newest of the operator's words that fit.
 func noteOf(messages int, said []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s%s.%s", noteHead, counted(messages, "message"), noteTail)
@@ -315,7 +316,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// quoteOf returns the words of a message as a line of a note.
+// quoteOf returns the text of a message as a line of a note.
 func quoteOf(m llm.Message) string {
 	var b strings.Builder
 	for _, block := range m.Blocks {
@@ -331,7 +332,7 @@ func quoteOf(m llm.Message) string {
 	return quoted + text
 }
 
-// quotesIn returns the operator's words in an earlier note, as lines.
+// quotesIn returns the lines with the operator's words in an earlier note.
 func quotesIn(m llm.Message) []string {
 	var out []string
 	for _, block := range m.Blocks {

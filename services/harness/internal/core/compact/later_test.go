@@ -14,8 +14,8 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// A run that pruned, dropped and pruned again sends what a later run makes of the stored messages without the
-// superseded ones: their requests begin alike, and the provider's cache holds across runs.
+// A run that prunes, drops and prunes again sends the same requests as a later run that starts from the stored
+// messages without the superseded ones. So their requests begin alike, and the provider's cache is valid across runs.
 func TestALaterRunFoldsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := compact.Pruning{

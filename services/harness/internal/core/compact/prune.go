@@ -8,40 +8,40 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// Pruning are the rules for replacing tool results by a notice.
+// Pruning is the set of rules for replacing tool results by a notice.
 type Pruning struct {
-	// Protect are the newest tokens of results that stay.
+	// Protect is the number of tokens of the newest results that are kept.
 	Protect int64
-	// Minimum is the least number of tokens worth moving the horizon.
+	// Minimum is the least number of saved tokens for which results are pruned.
 	Minimum int64
-	// Protected reports whether the results of a tool stay.
+	// Protected reports whether the results of a tool are never pruned.
 	Protected func(tool string) bool
 }
 
-// result is a result of a tool that may be pruned later.
+// result is a tool result that may be pruned later.
 type result struct {
 	message, block int
 	tokens, saving int64
 	upTo           int64 // tokens of all results up to and with this one
 }
 
-// horizon is the state of pruning a conversation up to a message.
+// horizon is the state of pruning: the messages up to next have been examined.
 type horizon struct {
-	next    int      // the first message not looked at
+	next    int      // first unexamined message
 	waiting []result // oldest first
-	due     int      // of waiting, those outside of the protected tokens
-	savings int64    // by those
+	due     int      // number of results in waiting outside of the protected tokens
+	savings int64    // tokens saved by pruning those
 	sum     int64    // tokens of all results
 }
 
-// notice stands in the place of a pruned result.
+// notice returns the replacement of a pruned result.
 func notice(tokens int64) string { return fmt.Sprintf("[Pruned — %d tokens]", tokens) }
 
-// Prune replaces results of tools by a notice (`spec/agent-harness.md`, Tool output pruning) and returns their
-// number and the saved tokens. It looks at each message once, step by step: the decision about a result depends
-// on the messages up to the step at which enough results fell out of the protected tokens, and on no later one.
-// So the horizon is the same for a conversation and for its continuation, and a request keeps the prefix of the
-// one before unless the horizon moves. Results of the last step stay: no model has read them yet.
+// Prune replaces tool results by a notice (`spec/agent-harness.md`, Tool output pruning). It returns their number and
+// the saved tokens. It examines each message once, in order. The decision about a result depends on the messages up
+// to the step at which enough results fell out of the protected tokens, and on no later message. So a conversation
+// and its continuation are pruned alike, and a request keeps the prefix of the request before unless results are
+// pruned in between. Results of the last step are kept: no model has read them yet.
 func (c *Conversation) Prune(p Pruning) (count int, saved int64) {
 	h := &c.horizon
 	for ; h.next < len(c.messages); h.next++ {
@@ -66,7 +66,7 @@ func (c *Conversation) Prune(p Pruning) (count int, saved int64) {
 	return count, saved
 }
 
-// take adds the results of a message. One that the notice would not shorten is never pruned.
+// take adds the results of a message. A result that the notice would not shorten is never pruned.
 func (h *horizon) take(message int, blocks []llm.Block, p Pruning) {
 	for i, b := range blocks {
 		if b.Result == nil {
@@ -81,7 +81,7 @@ func (h *horizon) take(message int, blocks []llm.Block, p Pruning) {
 	}
 }
 
-// replace puts the notice in the place of a result. The message is copied: earlier requests share it.
+// replace replaces a result by the notice. It copies the message, because earlier requests share it.
 func (c *Conversation) replace(r result) {
 	m := c.messages[r.message]
 	if _, ok := c.full[r.message]; !ok {
@@ -99,7 +99,7 @@ func (c *Conversation) replace(r result) {
 	c.total -= r.saving
 }
 
-// whole returns a message with whole results of tools.
+// whole returns a message with its results unpruned.
 func (c *Conversation) whole(i int) llm.Message {
 	if m, ok := c.full[i]; ok {
 		return m
@@ -107,7 +107,7 @@ func (c *Conversation) whole(i int) llm.Message {
 	return c.messages[i]
 }
 
-// Pruned returns the stored messages with pruned results.
+// Pruned returns the ids of the stored messages with pruned results.
 func (c *Conversation) Pruned() (ids []string) {
 	for _, i := range slices.Sorted(maps.Keys(c.full)) {
 		for _, s := range c.sources[i] {

@@ -6,7 +6,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// messageTokens is the overhead of a message or a block in tokens.
+// messageTokens is the overhead of a message, and of a block that is not text, in tokens.
 const messageTokens = 4
 
 // The kinds of characters that tokenizers treat alike.
@@ -19,7 +19,7 @@ const (
 	wideKind
 )
 
-// kinds are the kinds of bytes below 0x80.
+// kinds is the kind of each byte below 0x80.
 var kinds = func() (table [utf8.RuneSelf]byte) {
 	for c := range table {
 		switch {
@@ -38,9 +38,9 @@ var kinds = func() (table [utf8.RuneSelf]byte) {
 	return table
 }()
 
-// Tokens estimates the number of tokens of a text. It counts runs of like characters as today's tokenizers cut
-// them: about six letters of a word, three digits or two signs are a token, a space belongs to the word behind
-// it, and a character of a script without spaces is a token.
+// Tokens estimates the number of tokens of a text. It counts runs of similar characters as today's tokenizers split
+// them: about six letters of a word, three digits, or two punctuation characters are a token. A single space belongs
+// to the next word. A character of a script without spaces is a token.
 func Tokens(text string) int64 {
 	n, run := int64(0), 0
 	last := byte(spaceKind)
@@ -56,7 +56,7 @@ func Tokens(text string) int64 {
 			n++
 		case spaceKind:
 			if run > 1 {
-				n++ // indentation; one space is part of the next word
+				n++ // indentation; a single space is part of the next word
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func MessageTokens(m llm.Message) int64 {
 	return n
 }
 
-// FixedTokens estimates the tokens of a request besides its messages: the system prompt and the tools.
+// FixedTokens estimates the tokens of a request without its messages: the system prompt and the tools.
 func FixedTokens(system []string, tools []llm.Tool) int64 {
 	n := int64(messageTokens)
 	for _, s := range system {
@@ -128,14 +128,14 @@ type Meter struct {
 	calls              int
 }
 
-// The share of the newest request in the mean ratio, and the bounds of a believable ratio: a provider's count
-// outside of them does not measure this text.
+// weight is the share of the newest request in the mean ratio. A provider's count with a ratio outside of leastRatio
+// to mostly does not measure this text and is ignored.
 const (
 	weight             = 0.5
 	leastRatio, mostly = 0.2, 5.0
 )
 
-// Tokens returns the corrected estimate of a request whose plain estimate is given.
+// Tokens returns the corrected estimate of a request with the plain estimate estimated.
 func (m *Meter) Tokens(estimated int64) int64 {
 	if m.calls == 0 {
 		return estimated
@@ -146,7 +146,8 @@ func (m *Meter) Tokens(estimated int64) int64 {
 	return int64(float64(m.counted) * float64(estimated) / float64(m.estimated))
 }
 
-// Counted notes a provider's count of input tokens, cached or not, for a request with this plain estimate.
+// Counted corrects the meter by a provider's count of input tokens, cached ones included, for a request with the
+// plain estimate estimated.
 func (m *Meter) Counted(estimated, counted int64) {
 	if estimated <= 0 || counted <= 0 {
 		return
@@ -159,7 +160,7 @@ func (m *Meter) Counted(estimated, counted int64) {
 	if m.calls == 0 {
 		m.ratio, m.missed = now, missed
 	} else {
-		// The text since the last request is measured by itself, as kinds of text differ.
+		// The text added since the last request is measured alone, because kinds of text differ.
 		if grown := estimated - m.estimated; grown > 0 && counted > m.counted {
 			fresh := float64(counted-m.counted) / float64(grown)
 			if fresh >= leastRatio && fresh <= mostly {
@@ -173,10 +174,10 @@ func (m *Meter) Counted(estimated, counted int64) {
 	m.calls++
 }
 
-// Calibrated reports whether a request was answered.
+// Calibrated reports whether the meter has counted an answered request.
 func (m *Meter) Calibrated() bool { return m.calls > 0 }
 
-// Error returns the mean relative error of the estimates so far, false before the second answered request.
+// Error returns the mean relative error of the estimates; false before the second answered request.
 func (m *Meter) Error() (float64, bool) { return m.missed, m.calls > 1 }
 
 func abs(f float64) float64 {

@@ -6,12 +6,12 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// An estimate lies within a third of the counts of today's tokenizers for prose, code, JSON and scripts without
+// An estimate is within a third of the counts of today's tokenizers, for prose, code, JSON and scripts without
 // spaces.
 func TestTokens(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
-		want int64 // of o200k_base
+		want int64 // by o200k_base
 	}{
 		"empty":  {"", 0},
 		"prose":  {"The quick brown fox jumps over the lazy dog near the river bank.", 14},
@@ -29,8 +29,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// After three answered requests the estimate of the next follows the provider's counts, whatever their ratio to
-// the plain one.
+// After three answered requests the estimate of the next one follows the provider's counts, at any ratio to the plain
+// estimate.
 func TestMeter(t *testing.T) {
 	for _, ratio := range []float64{0.7, 1, 1.4} {
 		var m compact.Meter
@@ -49,7 +49,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// A count that cannot measure the text, as a provider without usage reports, changes no estimate.
+// An impossible count, such as that of a provider without usage reports, changes no estimate.
 func TestMeterIgnoresNonsense(t *testing.T) {
 	var m compact.Meter
 	for _, counted := range []int64{0, -1, 1, 1 << 40} {

@@ -9,15 +9,15 @@ import (
 	"kaged.dev/pkg/contract"
 )
 
-// MaxView bounds the view of a ledger in bytes.
+// MaxView is the most bytes of the view of a ledger.
 const MaxView = 8 << 10
 
-// ledgerHead begins the view of a ledger.
+// ledgerHead is the first line of the view of a ledger.
 const ledgerHead = "kaged's ledger of this session. Files and commands are as kaged recorded them; the rest you " +
 	"wrote down with kaged.note."
 
-// section is a part of the view. Its lines are the newest that fit into its share of the view, unless the others
-// leave room.
+// section is a part of the view. It shows its newest lines that fit into its share, and further ones if other
+// sections leave room.
 type section struct {
 	title string
 	share int // in bytes
@@ -25,8 +25,8 @@ type section struct {
 }
 
 // View returns the part of a ledger for an agent: open todos, decisions, failures, changed files, then the newest
-// entries, at most [MaxView] bytes. Each line stands as it was recorded; lines that do not fit are left out whole and
-// counted. It is empty for an empty ledger.
+// entries, at most [MaxView] bytes. Each entry is one line. Lines that do not fit are left out and counted. The view
+// of an empty ledger is empty.
 func View(entries []contract.LedgerEntry) string {
 	if len(entries) == 0 {
 		return ""
@@ -35,7 +35,7 @@ func View(entries []contract.LedgerEntry) string {
 	var b strings.Builder
 	b.WriteString(ledgerHead)
 	left := MaxView - len(ledgerHead)
-	shown := make([]int, len(sections)) // lines of each, from the end
+	shown := make([]int, len(sections)) // number of shown lines of each section, counted from its end
 	fit := func(i, limit int) int {
 		size := len(sections[i].title) + 40
 		n := 0
@@ -57,7 +57,7 @@ func View(entries []contract.LedgerEntry) string {
 		used[i] = fit(i, min(s.share, left))
 		left -= used[i]
 	}
-	for i := range sections { // the room that others left
+	for i := range sections { // the room that other sections left
 		left += used[i]
 		used[i] = fit(i, left)
 		left -= used[i]
@@ -78,7 +78,7 @@ func View(entries []contract.LedgerEntry) string {
 	return b.String()
 }
 
-// sectionsOf sorts the entries of a ledger into sections, the oldest first.
+// sectionsOf sorts the entries of a ledger into sections, oldest first.
 func sectionsOf(entries []contract.LedgerEntry) []section {
 	done, changed, last := map[int64]bool{}, map[string]contract.LedgerEntry{}, map[string]contract.LedgerEntry{}
 	for _, e := range entries {
@@ -88,7 +88,7 @@ func sectionsOf(entries []contract.LedgerEntry) []section {
 		case contract.LedgerFileChanged:
 			changed[e.Path] = e
 		case contract.LedgerCommand:
-			last[e.Command] = e // a command that succeeds later has not failed
+			last[e.Command] = e // a command that succeeds later is no failure
 		}
 	}
 	todos := section{title: "Open todos", share: 2 << 10}
@@ -128,7 +128,7 @@ func failed(e contract.LedgerEntry) bool {
 	return e.ExitCode != nil && *e.ExitCode != 0 || e.Text != ""
 }
 
-// maxCommand bounds a command in the view, in bytes.
+// maxCommand is the most bytes of a command in the view.
 const maxCommand = 400
 
 // lineOf returns an entry as a line.
@@ -162,5 +162,5 @@ func lineOf(e contract.LedgerEntry) string {
 	return at + oneLine(e.Text)
 }
 
-// oneLine returns a text without line breaks; an agent cannot fake a line of the view.
+// oneLine returns a text without line breaks, so that an agent cannot forge a line of the view.
 func oneLine(text string) string { return strings.NewReplacer("\r", " ", "\n", " ⏎ ").Replace(text) }

@@ -11,8 +11,8 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// The view of a ledger shows open todos and not done ones, the last state of a file, a command's failure unless it
-// succeeded later, and an agent's text on one line.
+// The view of a ledger shows open todos only, the last state of a file, a command's failure unless the command
+// succeeded later, and each text on one line.
 func TestView(t *testing.T) {
 	one, zero := 1, 0
 	view := compact.View([]contract.LedgerEntry{
@@ -40,7 +40,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// A view never passes its bound, for any ledger, and begins with the newest lines of each part.
+// A view never exceeds its limit, for any ledger.
 func TestViewIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var entries []contract.LedgerEntry
