@@ -7,7 +7,8 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 )
 
-// The cost of a delta, beside its cost with the SDK's decoder; the package's documentation has the figures.
+// BenchmarkDecode measures the cost of a delta, beside its cost with the SDK's decoder. The package's documentation
+// has the figures.
 func BenchmarkDecode(b *testing.B) {
 	suite.BenchmarkDecode(b, func(data []byte) error {
 		var ev sdk.MessageStreamEventUnion
@@ -15,5 +16,5 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// The cost of a call with a long conversation.
+// BenchmarkRequest measures the cost of a call with a long conversation.
 func BenchmarkRequest(b *testing.B) { suite.BenchmarkRequest(b) }

@@ -15,8 +15,8 @@ import (
 	"kaged.dev/pkg/testkit/fakellm/drivertest"
 )
 
-// For any conversation, and after any request before, the body means what the SDK's encoding of the whole request
-// means, and its hash is that of its bytes.
+// For any conversation, and after any earlier request, the body has the meaning of the SDK's encoding of the whole
+// request, and its hash is the hash of its bytes.
 func FuzzBody(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 12 {
@@ -52,7 +52,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// thoughts returns thinking of an origin in all its forms, and of others.
+// thoughts returns thinking of an origin in all forms, and thinking of another origin.
 func thoughts(origin string) func(string) []*llm.Thinking {
 	return func(text string) []*llm.Thinking {
 		var all []*llm.Thinking
@@ -72,8 +72,8 @@ func thoughts(origin string) func(string) []*llm.Thinking {
 	}
 }
 
-// A long conversation that grows at its end is encoded and hashed at its end alone, and the bytes of requests that
-// are under way stay as they are.
+// In a long conversation that grows at its end, only the new end is encoded and hashed, and the bytes of earlier
+// requests do not change.
 func TestTheBeginningIsKept(t *testing.T) {
 	t.Parallel()
 	d := New(llm.Target{Provider: "p"}, wire.Options{})

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// emptyError stands for an error result without text, which the API refuses.
+// emptyError replaces the empty text of an error result, which the API refuses.
 const emptyError = "The tool failed without saying why."
 
 // The kinds of pieces of a conversation.
@@ -18,7 +18,7 @@ const (
 	resultPiece
 )
 
-// The roles of the API. Its messages take turns, the user first.
+// The roles of the API. The roles alternate, and the user is first.
 const (
 	user      = "user"
 	assistant = "assistant"
@@ -35,16 +35,16 @@ const (
 	beganEnd     = `,"type":"text"}` + endUser + "," + message
 )
 
-// conversation is a conversation that is being encoded.
+// conversation encodes a conversation.
 type conversation struct {
 	*wire.Writer
 	names *wire.Names
-	role  string // of the API's message that is open
-	mark  bool   // the first message, of ours, ends a marked turn
+	role  string // of the open message
+	mark  bool   // the inserted first message ends a marked turn
 }
 
-// write encodes a normalised conversation and the note behind it, and returns the JSON that ends the list. What stands
-// before the first mark is kept: at the next call the marks are further on.
+// write encodes a normalized conversation and the note behind it, and returns the JSON that ends the list. The
+// encoded bytes before the first cache mark are kept for the next call, in which the marks are further on.
 func (c *conversation) write(messages []llm.Message, note, origin string) string {
 	marks := marksOf(messages, origin)
 	c.mark = len(marks) < maxMarks
@@ -71,16 +71,16 @@ func (c *conversation) write(messages []llm.Message, note, origin string) string
 	return opening + "]"
 }
 
-// place is a block of a message.
+// place is the position of a block in a conversation.
 type place struct{ message, block int }
 
-// maxMarks is how many marks of the cache a conversation has.
+// maxMarks is the most cache marks of a conversation.
 const maxMarks = 2
 
 // marksOf returns the last blocks of the last turns that are not the model's.
 func marksOf(messages []llm.Message, origin string) map[place]bool {
 	marks := map[place]bool{}
-	next := "" // the role of the message behind
+	next := "" // the role of the following message
 	for i := len(messages) - 1; i >= 0 && len(marks) < maxMarks; i-- {
 		last := lastSent(messages[i].Blocks, origin)
 		if last < 0 {
@@ -95,7 +95,7 @@ func marksOf(messages []llm.Message, origin string) map[place]bool {
 	return marks
 }
 
-// lastSent returns the last block that is sent, -1 if there is none.
+// lastSent returns the index of the last block that is sent, -1 if there is no such block.
 func lastSent(blocks []llm.Block, origin string) int {
 	for i := len(blocks) - 1; i >= 0; i-- {
 		switch b := blocks[i]; {

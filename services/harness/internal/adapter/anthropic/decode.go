@@ -20,7 +20,7 @@ type decoder struct {
 	usage  llm.Usage
 }
 
-// block is a block of the answer that is open.
+// block is an open block of the answer.
 type block struct {
 	part      *wire.Part
 	signature []byte
@@ -30,7 +30,7 @@ func newDecoder(origin string) *decoder { return &decoder{origin: origin, blocks
 
 // Decode reads one event.
 func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
-	// Servers exist that leave out the event's name, so that the data decides.
+	// Some servers omit the event's name, so the type in the data decides.
 	e, err := wire.Object(ev.Data)
 	if err != nil {
 		return err
@@ -55,11 +55,11 @@ func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
 	if kind.Type != gjson.String {
 		return errors.New("the event has no type")
 	}
-	// Pings, and kinds of events that are yet to be invented.
+	// Pings and unknown kinds of events.
 	return nil
 }
 
-// End is empty: an answer without message_stop is not whole.
+// End does nothing: an answer without message_stop is incomplete.
 func (d *decoder) End(*wire.Output) error { return nil }
 
 func (d *decoder) start(data []byte, out *wire.Output) error {
@@ -93,12 +93,12 @@ func (d *decoder) open(data []byte, out *wire.Output) error {
 	case "tool_use":
 		b.part = out.Open(wire.KindCall)
 		b.part.ID, b.part.Name = c.ID, c.Name
-		// Normally {} with the input to follow in deltas; some servers put all of it here.
+		// Usually {}, and the input follows in deltas. Some servers send the whole input here.
 		if raw := c.JSON.Input.Raw(); raw != "{}" && raw != "null" {
 			out.Write(b.part, raw)
 		}
 	default:
-		// Blocks of tools that run at the provider, none of which kaged offers.
+		// Blocks of tools that run at the provider, which kaged does not offer.
 	}
 	d.blocks[ev.Index] = b
 	out.Take(len(c.ID) + len(c.Name))
@@ -162,8 +162,8 @@ func (d *decoder) messageDelta(data []byte) error {
 	return nil
 }
 
-// count takes over the counts of an event. They are cumulative, and an absent count reads as 0. Input excludes
-// cached tokens, as llm.Usage demands.
+// count updates the usage by an event. Counts are cumulative, and a missing count reads as 0. Input excludes cached
+// tokens, as llm.Usage requires.
 func (d *decoder) count(input, output, cacheRead, cacheWrite, reasoning int64) {
 	set := func(dst *int64, v int64) {
 		if v > 0 {

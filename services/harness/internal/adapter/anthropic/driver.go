@@ -1,13 +1,13 @@
-// Package anthropic speaks Anthropic's Messages API, to Anthropic itself and to every server that offers it.
+// Package anthropic speaks Anthropic's Messages API, to Anthropic itself and to compatible servers.
 //
-// The SDK encodes the parameters of a request and makes the connection; conversation.go encodes the conversation;
-// [wire] runs the call; decode.go reads the events. The SDK's union type for events costs 10.7 µs and 8 KB for each
-// delta, because it holds every field of every event: eight times the whole way from the stream's bytes to the delta
-// here (1.4 µs, 0.3 KB; finding the event takes 0.1 µs of it; see BenchmarkDecode). So the driver picks the members
-// of a delta out of its JSON, and reads the other events, which come once or twice in an answer, with the SDK's types.
+// The SDK encodes the parameters of a request and makes the connection. conversation.go encodes the conversation,
+// [wire] runs the call, and decode.go reads the events. The SDK's union type for events costs 10.7 µs and 8 KB for
+// each delta, because it holds every field of every event. The whole way from the stream's bytes to the delta costs
+// an eighth of that here: 1.4 µs and 0.3 KB, of which 0.1 µs find the event (BenchmarkDecode). So the driver reads
+// the members of a delta from its JSON. It reads the other events, which come once or twice in an answer, with the
+// SDK's types.
 //
-// A call uses only the target's key, headers and base URL, and no key, token, profile, header or base URL of the
-// environment.
+// A call uses only the target's key, headers and base URL, and no value of the environment.
 package anthropic
 
 import (
@@ -28,13 +28,13 @@ const Name = "anthropic"
 
 const defaultBaseURL = "https://api.anthropic.com"
 
-// Driver makes calls to one target. It holds no state and may be used by any number of goroutines.
+// Driver makes calls to one target. It holds no state and is safe for concurrent use.
 type Driver struct {
 	target llm.Target
 	opts   wire.Options
 }
 
-// New returns a driver for the target. It touches no network; a target that cannot be used is refused by each call.
+// New returns a driver for the target. It touches no network. Each call fails if the target is unusable.
 func New(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = Name
 	if target.BaseURL == "" {
@@ -65,8 +65,8 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// open sends the request; the client adds the body. The raw response is asked for, so that the SDK leaves the stream
-// unread.
+// open sends the request; the client adds the body. It asks for the raw response, so that the SDK does not read the
+// stream.
 func (d *Driver) open(ctx context.Context, client *http.Client) (*http.Response, error) {
 	opts := []option.RequestOption{
 		option.WithoutEnvironmentDefaults(),
@@ -82,7 +82,7 @@ func (d *Driver) open(ctx context.Context, client *http.Client) (*http.Response,
 	for k, v := range d.target.Headers {
 		opts = append(opts, option.WithHeader(k, v))
 	}
-	// A client made as a value has only these options; the SDK's constructor would read the environment.
+	// A client built as a value has only these options. The SDK's constructor would read the environment.
 	c := sdk.Client{Options: opts}
 	var resp *http.Response
 	if err := c.Post(ctx, "v1/messages", nil, &resp); err != nil {
@@ -97,5 +97,5 @@ func (d *Driver) Keeps(model string, t *llm.Thinking) bool {
 	return ok
 }
 
-// origin names where opaque thinking comes from: a provider takes back only its own, for the same model.
+// origin identifies the source of opaque thinking: a provider accepts only its own, for the same model.
 func (d *Driver) origin(model string) string { return d.target.Provider + ":" + model }

@@ -18,13 +18,13 @@ var suite = drivertest.Suite{
 	New:    func(target llm.Target, opts wire.Options) llm.Driver { return anthropic.New(target, opts) },
 }
 
-// The driver keeps every promise of llm.Driver: among them, a bound on the answer reaches the provider, and no other
-// bound does (H-STREAM-LIM-02, H-TEST-LIM-01), the sentences and statuses for too long conversations are known
-// (H-COMPACT-REACT-01), and each request names kaged in its User-Agent (H-SCOPE-03).
+// The driver satisfies the contract of llm.Driver. Among others: a limit of the answer reaches the provider, and no
+// other limit does (H-STREAM-LIM-02, H-TEST-LIM-01); the statuses and messages of too long conversations are
+// recognized (H-COMPACT-REACT-01); and each request names kaged in its User-Agent (H-SCOPE-03).
 func TestDriver(t *testing.T) { suite.Run(t) }
 
-// Streams of Anthropic, and of servers that are compatible with it in their own ways, are read as they are meant.
+// Recorded streams of Anthropic and of compatible servers, with their deviations, are decoded correctly.
 func TestStreams(t *testing.T) { suite.Fixtures(t, "testdata") }
 
-// For any answer of a server, the driver neither panics nor hangs.
+// The driver neither panics nor hangs on any answer of a server.
 func FuzzStream(f *testing.F) { suite.Fuzz(f, "testdata") }

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// sdkParams is the request that the SDK encodes whole: bodies of the driver are compared with it.
+// sdkParams returns the request for the SDK to encode as a whole. Bodies of the driver are compared with it.
 func (d *Driver) sdkParams(req llm.Request, names *wire.Names) sdk.MessageNewParams {
 	p := sdk.MessageNewParams{
 		Model:     sdk.Model(req.Model),
@@ -33,7 +33,7 @@ func (d *Driver) sdkParams(req llm.Request, names *wire.Names) sdk.MessageNewPar
 	return withNote(p, req.Note)
 }
 
-// withNote puts a note behind the last turn, which is not the model's.
+// withNote adds a note behind the last turn, which is not the model's.
 func withNote(p sdk.MessageNewParams, note string) sdk.MessageNewParams {
 	n := len(p.Messages)
 	switch {
@@ -47,7 +47,7 @@ func withNote(p sdk.MessageNewParams, note string) sdk.MessageNewParams {
 	return p
 }
 
-// sdkMessages encodes a normalised conversation. The API knows two roles that take turns, the user first.
+// sdkMessages encodes a normalized conversation. The API has two alternating roles, and the user is first.
 func sdkMessages(conversation []llm.Message, names *wire.Names, origin string) []sdk.MessageParam {
 	var out []sdk.MessageParam
 	for _, m := range conversation {
@@ -109,7 +109,7 @@ func sdkResult(r *llm.ToolResult) *sdk.ToolResultBlockParam {
 	return p
 }
 
-// sdkThinking returns the block as it came; false if it came from elsewhere, or unsigned, and would be refused.
+// sdkThinking returns the block as received; false if it has another origin or no signature, and would be refused.
 func sdkThinking(t *llm.Thinking, origin string) (sdk.ContentBlockParamUnion, bool) {
 	var o opaque
 	if t.Driver != Name || json.Unmarshal(t.Opaque, &o) != nil || o.Origin != origin {

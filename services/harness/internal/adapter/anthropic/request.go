@@ -12,18 +12,18 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// unknownMaxTokens bounds the answers of models that the catalogue lacks: the limit of the smallest models in use.
-// Newer Claude models than the catalogue's allow at least newMaxTokens.
+// unknownMaxTokens is the most output tokens of models that the catalogue lacks: the limit of the smallest models in
+// use. Claude models newer than the catalogue allow at least newMaxTokens.
 const (
 	unknownMaxTokens = 8192
 	newMaxTokens     = 32000
 )
 
-// body is the body of a request. Prompts are cached up to the last tool, the last system block, and the last block
-// of the last two turns that are not the model's: the second of these is where the call before this one ended, so that
-// its cache is found also where a turn has more blocks than the API looks back. The note follows behind these.
+// body returns the encoded request. Prompts are cached up to the last tool, the last system block, and the last block
+// of each of the last two turns that are not the model's. The earlier of these is the end of the previous call. Its
+// cache is therefore found even if a turn has more blocks than the API looks back. The note follows behind these.
 //
-// The SDK encodes everything but the conversation. Its encoder takes 80 µs for a message, at each call.
+// The SDK encodes everything but the conversation. Its encoder takes 80 µs for each message of each call.
 func (d *Driver) body(req llm.Request, names *wire.Names) (*wire.Body, error) {
 	p := sdk.MessageNewParams{
 		Model:     sdk.Model(req.Model),
@@ -39,7 +39,7 @@ func (d *Driver) body(req llm.Request, names *wire.Names) (*wire.Body, error) {
 	origin := d.origin(req.Model)
 	c := &conversation{Writer: wire.NewWriter(req.Memory, Name+" "+origin, encoder(origin)), names: names}
 	closing := c.write(llm.Normalize(req.Messages), req.Note, origin)
-	// The object of the SDK goes on behind the list.
+	// The members of the SDK's object follow the list.
 	return c.Body(append([]byte(closing+","), end[1:]...)), nil
 }
 
@@ -71,7 +71,7 @@ func system(texts []string) []sdk.TextBlockParam {
 
 func tools(offered []llm.Tool, names *wire.Names) []sdk.ToolUnionParam {
 	if len(offered) == 0 {
-		// An empty list is refused.
+		// The API refuses an empty list.
 		return nil
 	}
 	out := make([]sdk.ToolUnionParam, len(offered))
@@ -91,17 +91,17 @@ func tools(offered []llm.Tool, names *wire.Names) []sdk.ToolUnionParam {
 	return out
 }
 
-// opaque is the driver's data for a thinking block besides its text.
+// opaque is the driver's data of a thinking block besides its text.
 type opaque struct {
 	// Origin is the provider and the model of the data.
 	Origin string `json:"origin"`
 	// Signature signs the text.
 	Signature string `json:"signature,omitempty"`
-	// Redacted is a block without readable text.
+	// Redacted is the data of a block without readable text.
 	Redacted string `json:"redacted,omitempty"`
 }
 
-// thinking returns the data of a block; false if it came from elsewhere, or unsigned, and would be refused.
+// thinking returns the data of a block; false if it has another origin or no signature, and would be refused.
 func thinking(t *llm.Thinking, origin string) (opaque, bool) {
 	if t.Driver != Name {
 		return opaque{}, false

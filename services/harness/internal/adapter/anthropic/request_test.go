@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/harness/internal/adapter/anthropic"
 )
 
-// sent returns the body of the request that a driver makes.
+// sent returns the body of the driver's request.
 func sent(t *testing.T, target llm.Target, req llm.Request) map[string]any {
 	t.Helper()
 	srv := fakellm.New(t.Errorf)
@@ -31,8 +31,8 @@ func sent(t *testing.T, target llm.Target, req llm.Request) map[string]any {
 	return body
 }
 
-// A long conversation is cached up to its tools, its system prompt and its last two turns, so that a loop pays for each
-// token once.
+// A long conversation is cached up to its tools, its system prompt and its last two turns, so that a loop pays the
+// full price of each token once.
 func TestPromptCache(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")
@@ -48,7 +48,7 @@ func TestPromptCache(t *testing.T) {
 	if diff := cmp.Diff(want, marked); diff != "" {
 		t.Error(diff)
 	}
-	// Earlier messages are sent again unchanged, but for the marks: else the cache is missed.
+	// Earlier messages are sent again unchanged, except for the marks; otherwise the cache is missed.
 	before, err := json.Marshal(body["messages"].([]any)[:3])
 	if err != nil {
 		t.Fatal(err)
@@ -63,8 +63,8 @@ func TestPromptCache(t *testing.T) {
 	}
 }
 
-// A note stands behind the conversation and behind the marks of the cache: with another note at each call, the API
-// finds the requests before as far as their marks.
+// A note follows the conversation and the cache marks. So the API finds the earlier requests in its cache up to their
+// marks, although each call has another note.
 func TestNotesLeaveTheCache(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")
@@ -95,7 +95,7 @@ func TestNotesLeaveTheCache(t *testing.T) {
 	}
 }
 
-// unmarked removes the marks of the cache.
+// unmarked removes the cache marks.
 func unmarked(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,7 +111,7 @@ func unmarked(v any) any {
 	return v
 }
 
-// walk visits the values marked for the cache, in order of the paths.
+// walk visits the values with a cache mark, in order of their paths.
 func walk(v any, path string, visit func(string)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -130,7 +130,8 @@ func walk(v any, path string, visit func(string)) {
 	}
 }
 
-// Without a bound the model's own limit is sent, since the API insists on one: the catalogue's, or a careful guess.
+// Without a limit the request has the model's own limit, because the API requires one: the catalogue's limit, or a
+// safe default.
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]float64{"claude-opus-4-5": 64000, "claude-opus-99": 32000, "other": 8192} {
@@ -142,8 +143,8 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// kaged's notes are the user's words for a provider without that role, and results come before the other blocks of
-// a user's turn.
+// kaged's notes have the role of the user for a provider without a system role, and results come before the other
+// blocks of a user's turn.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")
@@ -166,7 +167,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// Signed thinking goes back to the provider and the model it came from only.
+// Signed thinking is sent only to the provider and the model that it came from.
 func TestThinkingOrigin(t *testing.T) {
 	t.Parallel()
 	thought := &llm.Thinking{

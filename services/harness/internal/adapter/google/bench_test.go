@@ -21,7 +21,8 @@ type chunk struct {
 	Usage map[string]any `json:"usageMetadata"`
 }
 
-// The cost of a delta, beside that of decoding it into a struct; the package's documentation has the figures.
+// BenchmarkDecode measures the cost of a delta, beside the cost of decoding it into a struct. The package's
+// documentation has the figures.
 func BenchmarkDecode(b *testing.B) {
 	suite.BenchmarkDecode(b, func(data []byte) error {
 		var c chunk
@@ -29,5 +30,5 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// The cost of a call with a long conversation.
+// BenchmarkRequest measures the cost of a call with a long conversation.
 func BenchmarkRequest(b *testing.B) { suite.BenchmarkRequest(b) }

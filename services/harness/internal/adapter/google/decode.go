@@ -14,21 +14,21 @@ import (
 // decoder reads the chunks of one answer.
 type decoder struct {
 	origin string
-	// last is the part that the next text or thinking goes to, kind its kind; nil where a new part begins.
+	// last is the part that the next text or thinking is added to; nil if a new part begins. kind is its kind.
 	last *wire.Part
 	kind wire.Kind
-	// finish is the reason the model stopped for, message the API's sentence about it.
+	// finish is the model's reason for stopping, message the API's sentence about it.
 	finish, message string
 	usage           usage
 }
 
-// usage is the token counts of an answer as Google counts them.
+// usage holds the token counts of an answer in Google's units.
 type usage struct{ prompt, toolPrompt, cached, candidates, thoughts float64 }
 
 // Decode reads one chunk.
 func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
 	if string(ev.Data) == "[DONE]" {
-		// Not of this API, but some servers end every stream so.
+		// The API sends no such event, but some servers end every stream with it.
 		return nil
 	}
 	chunk, err := wire.Object(ev.Data)
@@ -57,7 +57,7 @@ func (d *decoder) Decode(ev wire.Event, out *wire.Output) error {
 	return err
 }
 
-// candidates reads a chunk's candidates, of which there is one at most: no more were asked for.
+// candidates reads a chunk's candidates: at most one, because the request asks for one.
 func (d *decoder) candidates(list gjson.Result, out *wire.Output) error {
 	if list.Type == gjson.Null {
 		return nil
@@ -113,7 +113,7 @@ func (d *decoder) parts(list gjson.Result, out *wire.Output) error {
 	return err
 }
 
-// part reads a part. Parts of tools that run at the provider, which are not offered, and media are skipped.
+// part reads a part. It skips media and the parts of tools that run at the provider, which kaged does not offer.
 func (d *decoder) part(p gjson.Result, out *wire.Output) {
 	var text, signature string
 	var call gjson.Result
@@ -139,7 +139,7 @@ func (d *decoder) part(p gjson.Result, out *wire.Output) {
 		d.write(wire.KindThinking, text, out)
 		d.sign(onThought, signature, out)
 	case said && text != "":
-		// A signed text stays apart from the texts around it.
+		// A signed text is not joined with the texts around it.
 		d.sign(onText, signature, out)
 		d.write(wire.KindText, text, out)
 		if signature != "" {
@@ -150,7 +150,7 @@ func (d *decoder) part(p gjson.Result, out *wire.Output) {
 	}
 }
 
-// write adds to the last part, or opens one if that is of another kind.
+// write adds to the last part, or opens a new part if the last one is of another kind.
 func (d *decoder) write(kind wire.Kind, s string, out *wire.Output) {
 	if s == "" {
 		return
@@ -164,7 +164,7 @@ func (d *decoder) write(kind wire.Kind, s string, out *wire.Output) {
 	out.Write(d.last, s)
 }
 
-// sign keeps a signature: with the thinking just before it, or else in a thinking block without text.
+// sign stores a signature in the thinking block just before it, or else in a new thinking block without text.
 func (d *decoder) sign(on, signature string, out *wire.Output) {
 	if signature == "" {
 		return
@@ -177,7 +177,7 @@ func (d *decoder) sign(on, signature string, out *wire.Output) {
 	d.last = nil
 }
 
-// call reads a call, which comes whole. Most models give it no id.
+// call reads a call, which arrives complete. Most models give it no id.
 func (d *decoder) call(c gjson.Result, out *wire.Output) {
 	p := out.Open(wire.KindCall)
 	p.ID, p.Name = wire.Text(c.Get("id")), wire.Text(c.Get("name"))
@@ -190,7 +190,7 @@ func (d *decoder) call(c gjson.Result, out *wire.Output) {
 	d.last = nil
 }
 
-// count takes over the usage of a chunk. Counts are cumulative, and a count that a chunk leaves out stays as it was.
+// count updates the usage by a chunk. Counts are cumulative. A count that is missing in a chunk keeps its value.
 func (d *decoder) count(v gjson.Result) error {
 	if v.Type == gjson.Null {
 		return nil
@@ -216,7 +216,7 @@ func (d *decoder) count(v gjson.Result) error {
 	return nil
 }
 
-// total normalises Google's counts: its input includes the cached tokens, its output excludes the thoughts.
+// total converts Google's counts: its input includes cached tokens, and its output excludes thoughts.
 func (u usage) total() llm.Usage {
 	count := func(f float64) int64 { return int64(min(max(0, f), llm.MaxReported)) }
 	t := llm.Usage{CacheRead: count(u.cached), Reasoning: count(u.thoughts)}
@@ -226,7 +226,7 @@ func (u usage) total() llm.Usage {
 	return t
 }
 
-// End finishes an answer that has a finish reason: the stream has no last event.
+// End finishes an answer that has a finish reason. The stream has no closing event.
 func (d *decoder) End(out *wire.Output) error {
 	switch d.finish {
 	case "":

@@ -1,17 +1,17 @@
-// Package google speaks Google's Gemini API, to Google itself and to every server that offers it.
+// Package google speaks Google's Gemini API, to Google itself and to compatible servers.
 //
-// The request is encoded and the events are read here and not by the SDK, which cannot give back all that a model sends
-// (ADR 0046). [wire] runs the call. The SDK's type for a chunk costs 26 µs for each delta, a struct of our own 13 µs,
-// the whole way from the stream's bytes to the delta 4.7 µs (BenchmarkDecode; two busy cores).
+// The driver encodes requests and decodes events itself, because the SDK loses parts of what a model sends (ADR
+// 0046). [wire] runs the call. For each delta the SDK's type for a chunk costs 26 µs and a plain struct 13 µs; the
+// whole way from the stream's bytes to the delta takes 4.7 µs here (BenchmarkDecode; two busy cores).
 //
-// Thinking is the odd part of this format. A model signs the part after its thinking: the first call of a turn, a piece
-// of text, or an empty text at the end. Gemini 3 refuses a call that comes back unsigned, and a signature counts at
-// its own part only. So a signature is kept with the thinking block before the signed part, or in a thinking block
-// without text, and says which part it belongs to: see opaque.
+// Thinking needs care in this format. A model signs the part after its thinking: the first call of a turn, a piece of
+// text, or an empty text at the end. Gemini 3 refuses a call that comes back without its signature, and a signature
+// is valid only at its own part. So a signature is stored in the thinking block before the signed part, or in a
+// thinking block without text, together with the kind of its part: see opaque.
 //
-// The stream has no last event: the answer ends where the stream does, and is whole if a finish reason came.
+// The stream has no closing event: the answer ends with the stream, and is complete if a finish reason was sent.
 //
-// The environment reaches no call: no key, project, header or base URL but the target's.
+// A call uses only the target's key, headers and base URL, and no value of the environment.
 package google
 
 import (
@@ -34,13 +34,13 @@ const (
 	apiVersion     = "v1beta"
 )
 
-// Driver makes calls to one target. It holds no state and may be used by any number of goroutines.
+// Driver makes calls to one target. It holds no state and is safe for concurrent use.
 type Driver struct {
 	target llm.Target
 	opts   wire.Options
 }
 
-// New returns a driver for the target. It touches no network; a target that cannot be used is refused by each call.
+// New returns a driver for the target. It touches no network. Each call fails if the target is unusable.
 func New(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = Name
 	if target.BaseURL == "" {
@@ -94,7 +94,8 @@ func (d *Driver) open(
 	return client.Do(post)
 }
 
-// address is where a model streams. A model with a slash names its collection itself, such as tunedModels/mine.
+// address returns the URL at which a model streams. A model with a slash names its own collection, such as
+// tunedModels/mine.
 func (d *Driver) address(model string) (string, error) {
 	base, err := url.Parse(d.target.BaseURL)
 	if err != nil {
@@ -120,5 +121,5 @@ func (d *Driver) Keeps(model string, t *llm.Thinking) bool {
 	return ok
 }
 
-// origin names where opaque thinking comes from: a provider takes back only its own, for the same model.
+// origin identifies the source of opaque thinking: a provider accepts only its own, for the same model.
 func (d *Driver) origin(model string) string { return d.target.Provider + ":" + model }

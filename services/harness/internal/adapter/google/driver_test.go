@@ -18,10 +18,10 @@ var suite = drivertest.Suite{
 	New:    func(target llm.Target, opts wire.Options) llm.Driver { return google.New(target, opts) },
 }
 
-// The driver keeps every promise of llm.Driver.
+// The driver satisfies the contract of llm.Driver.
 func TestDriver(t *testing.T) { suite.Run(t) }
 
-// Streams of Google, and of servers that are compatible with it in their own ways, are read as they are meant.
+// Recorded streams of Google and of compatible servers, with their deviations, are decoded correctly.
 func TestStreams(t *testing.T) { suite.Fixtures(t, "testdata") }
 
 // The driver neither panics nor hangs on any stream.

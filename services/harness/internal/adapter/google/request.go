@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// unsigned stands for the signature of a call that another model made, which the API otherwise refuses; the value is
-// Google's for this purpose.
+// unsigned replaces the missing signature of a call that another model made. The API refuses unsigned calls; Google
+// defines this value for the purpose.
 const unsigned = "skip_thought_signature_validator"
 
 // request is the body of streamGenerateContent.
@@ -27,7 +27,7 @@ type content struct {
 	Parts []part `json:"parts"`
 }
 
-// part is a piece of a content: a text, a call or a result. An empty text with a signature must be sent as such.
+// part is a text, a call or a result. An empty text with a signature has to be sent.
 type part struct {
 	Text      *string   `json:"text,omitempty"`
 	Thought   bool      `json:"thought,omitempty"`
@@ -42,7 +42,7 @@ type call struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// response is a tool's result: its text under output, or under error where the tool failed.
+// response is a tool's result: its text under output, or under error if the tool failed.
 type response struct {
 	ID       string            `json:"id,omitempty"`
 	Name     string            `json:"name"`
@@ -68,14 +68,14 @@ type thinking struct {
 	IncludeThoughts bool `json:"includeThoughts"`
 }
 
-// The roles of contents. Results are the user's.
+// The roles of contents. Results have the role of the user.
 const (
 	roleUser  = "user"
 	roleModel = "model"
 )
 
-// body is the request for the API. The same conversation is always the same bytes, so that the prefix of the next
-// request is found in Google's cache.
+// body returns the encoded request. Equal conversations give equal bytes, so that Google's cache finds the prefix of
+// the next request.
 func (d *Driver) body(req llm.Request, names *wire.Names) ([]byte, error) {
 	r := request{
 		Contents: newContents(req, names, d.origin(req.Model)).encode(llm.Normalize(req.Conversation())),
@@ -83,7 +83,8 @@ func (d *Driver) body(req llm.Request, names *wire.Names) ([]byte, error) {
 		Tools:    tools(req.Tools, names),
 		Config:   config{MaxOutputTokens: req.MaxOutputTokens},
 	}
-	// Models without thinking refuse to be asked for it; an unknown Gemini is newer than the catalogue, or old.
+	// Models without thinking refuse a request for it. An unknown Gemini may be newer than the catalogue, or an old
+	// one.
 	meta, known := modelmeta.Lookup(d.target.Provider, Name, req.Model)
 	if known && meta.Reasoning || !known && thirdGeneration(req.Model) {
 		r.Config.Thinking = &thinking{IncludeThoughts: true}
@@ -127,9 +128,9 @@ func tools(offered []llm.Tool, names *wire.Names) []toolset {
 type contents struct {
 	names  *wire.Names
 	origin string
-	// strict says that the model refuses unsigned calls.
+	// strict is true if the model refuses unsigned calls.
 	strict bool
-	// called are the names of the calls by id.
+	// called maps the ids of calls to their names.
 	called map[string]string
 	out    []content
 }
@@ -138,15 +139,16 @@ func newContents(req llm.Request, names *wire.Names, origin string) *contents {
 	return &contents{names: names, origin: origin, strict: thirdGeneration(req.Model), called: map[string]string{}}
 }
 
-// thirdGeneration reports whether a model is a Gemini of the third generation or later: all of these think, and refuse
-// calls without a signature.
+// thirdGeneration reports whether a model is a Gemini of the third generation or later. All of these think, and
+// refuse calls without a signature.
 func thirdGeneration(model string) bool {
 	name := model[strings.LastIndexByte(model, '/')+1:]
 	generation, gemini := strings.CutPrefix(name, "gemini-")
 	return gemini && !strings.HasPrefix(generation, "1") && !strings.HasPrefix(generation, "2")
 }
 
-// encode encodes a normalised conversation. The user speaks first, and results stand alone right after their calls.
+// encode encodes a normalized conversation. The user speaks first, and results are a content of their own, right
+// after their calls.
 func (c *contents) encode(conversation []llm.Message) []content {
 	asked := lastQuestion(conversation)
 	results := false // the last content holds results
@@ -171,7 +173,7 @@ func (c *contents) encode(conversation []llm.Message) []content {
 	return c.out
 }
 
-// add appends a content, to the last one if it is the same role's and join is set.
+// add appends a content. With join it extends the last content if that has the same role.
 func (c *contents) add(role string, parts []part, join bool) {
 	n := len(c.out)
 	switch {
@@ -183,7 +185,7 @@ func (c *contents) add(role string, parts []part, join bool) {
 	}
 }
 
-// lastQuestion returns the index of the last user message, -1 for none.
+// lastQuestion returns the index of the last user message, -1 if there is no such message.
 func lastQuestion(conversation []llm.Message) int {
 	for i := len(conversation) - 1; i >= 0; i-- {
 		if conversation[i].Role == llm.RoleUser {
@@ -222,11 +224,11 @@ func (c *contents) results(blocks []llm.Block) []part {
 	return parts
 }
 
-// turn encodes a turn of the model. Of the calls of a turn the first is signed; where its signature is not this
-// model's, and its question is being worked on, a strict model is told so.
+// turn encodes a turn of the model. The first call of a turn needs a signature. If its signature is not from this
+// model, and the turn belongs to the current question, a strict model gets the value unsigned.
 func (c *contents) turn(blocks []llm.Block, current bool) []part {
 	var parts []part
-	var next opaque // a signature with its part still to come
+	var next opaque // a signature for a part that follows
 	calls := 0
 	for _, b := range blocks {
 		switch {
@@ -256,7 +258,7 @@ func (c *contents) turn(blocks []llm.Block, current bool) []part {
 	return parts
 }
 
-// thought encodes a thinking block of this model, and returns its signature if that belongs to a part to come.
+// thought encodes a thinking block of this model. It returns the block's signature if that belongs to a later part.
 func (c *contents) thought(parts []part, text string, o opaque) ([]part, opaque) {
 	if text != "" || o.On == onThought && o.Signature != "" {
 		p := part{Text: &text, Thought: true}
@@ -275,7 +277,7 @@ func (c *contents) thought(parts []part, text string, o opaque) ([]part, opaque)
 	return parts, opaque{}
 }
 
-// The parts that a signature may belong to.
+// The parts that a signature can belong to.
 const (
 	onThought = ""      // the thinking itself
 	onText    = "text"  // the text after the block
@@ -283,11 +285,11 @@ const (
 	onEmpty   = "empty" // an empty text after the block
 )
 
-// opaque is the data of thinking besides its text.
+// opaque is the data of a thinking block besides its text.
 type opaque struct {
-	// Origin is the provider and the model of this data.
+	// Origin is the provider and the model of the data.
 	Origin string `json:"origin"`
-	// Signature is the signature as it came, On the part it belongs to.
+	// Signature is the signature as received. On is the part that it belongs to.
 	Signature string `json:"signature,omitempty"`
 	On        string `json:"on,omitempty"`
 }
@@ -310,7 +312,7 @@ func (o opaque) encode() []byte {
 	return b
 }
 
-// opaqueOf returns the data of thinking; false if it came from elsewhere and would be refused.
+// opaqueOf returns the data of a thinking block; false if it has another origin and would be refused.
 func opaqueOf(t *llm.Thinking, origin string) (opaque, bool) {
 	var o opaque
 	if t.Driver != Name || json.Unmarshal(t.Opaque, &o) != nil || o.Origin != origin {

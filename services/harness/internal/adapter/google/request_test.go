@@ -19,7 +19,7 @@ import (
 	"kaged.dev/services/harness/internal/adapter/google"
 )
 
-// sent returns the body of the request that a driver makes, as the provider reads it.
+// sent returns the body of the driver's request, as the provider gets it.
 func sent(t *testing.T, target llm.Target, req llm.Request) string {
 	t.Helper()
 	srv := fakellm.New(t.Errorf)
@@ -31,7 +31,7 @@ func sent(t *testing.T, target llm.Target, req llm.Request) string {
 	return string(srv.Requests()[0].Body)
 }
 
-// contents returns the contents of a body, one a line.
+// contents returns the contents of a body, one per line.
 func contents(t *testing.T, body string) string {
 	t.Helper()
 	var b struct {
@@ -48,7 +48,7 @@ func contents(t *testing.T, body string) string {
 	return lines.String()
 }
 
-// A request is, byte for byte, what the API documents.
+// A request equals the API's documentation, byte for byte.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("is 1 < 2?")
@@ -66,7 +66,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A model without thinking is not asked for it, which it would refuse.
+// A model without thinking gets no request for it, because it would refuse that.
 func TestThinkingIsAskedFor(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]bool{
@@ -80,7 +80,7 @@ func TestThinkingIsAskedFor(t *testing.T) {
 	}
 }
 
-// The path names the model, also one of another collection; the base URL keeps its path and its query.
+// The path names the model, also in another collection, and the base URL keeps its path and query.
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	for model, want := range map[string]string{
@@ -102,7 +102,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Signatures go back with the part they came with, byte for byte, and only to their own provider and model.
+// Signatures are sent back with their part, byte for byte, and only to their own provider and model.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct{ same, other string }{
@@ -156,8 +156,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// Gemini 3 refuses unsigned calls: those of another model in the turn at work are sent with the value for a missing
-// signature. Others are left alone.
+// Gemini 3 refuses unsigned calls. Calls of another model in the current turn are sent with the value for a missing
+// signature. Other calls are unchanged.
 func TestCallsOfAnotherModel(t *testing.T) {
 	t.Parallel()
 	turn := func(ids ...string) []llm.Block {
@@ -188,8 +188,8 @@ func TestCallsOfAnotherModel(t *testing.T) {
 	}
 }
 
-// Results stand alone right after their calls, by the call's name; the user's words come after them; kaged's notes are
-// words of the user.
+// Results are a content of their own right after their calls, by the call's name. The user's text follows them.
+// kaged's notes have the role of the user.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")
@@ -209,7 +209,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A conversation that goes on begins with the same bytes: else the cache is missed.
+// A conversation that continues begins with the same bytes; otherwise the cache is missed.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")
@@ -223,7 +223,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// A refusal follows Google's details: the wait it asks for, and a bad key that it calls a bad request.
+// A refusal follows Google's details: the requested delay, and an invalid key that Google reports as a bad request.
 func TestErrorDetails(t *testing.T) {
 	t.Parallel()
 	quota := string(bytes.TrimSpace(bytes.TrimPrefix(fixture(t, "error_first"), []byte("data: "))))
@@ -264,7 +264,7 @@ func fixture(t *testing.T, name string) []byte {
 	return data
 }
 
-// recorder passes requests on and keeps the address of the last.
+// recorder forwards requests and stores the address of the last one.
 func recorder(address *string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*address = r.URL.RequestURI()

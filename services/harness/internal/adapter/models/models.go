@@ -11,13 +11,13 @@ import (
 	"kaged.dev/pkg/llm/modelmeta"
 )
 
-// Opener makes a driver for a target. It touches no network.
+// Opener returns a driver for a target. It touches no network.
 type Opener func(llm.Target) (llm.Driver, error)
 
-// Models opens drivers by their names in configurations. It is never changed once made.
+// Models opens drivers by their names in configurations. It is immutable.
 type Models map[string]Opener
 
-// Open returns a driver for a target. It fails with provider_not_configured for a driver that this build does not have.
+// Open returns a driver for a target. It fails with provider_not_configured for an unknown driver.
 func (m Models) Open(target llm.Target) (llm.Driver, error) {
 	open, ok := m[target.Driver]
 	if !ok {
@@ -38,8 +38,8 @@ func (m Models) names() []string {
 	return names
 }
 
-// Remembered returns an opener that keeps up to n of the drivers that open makes, for targets that differ in their
-// provider, model and script only. It is safe for concurrent use.
+// Remembered returns an opener that keeps up to n drivers of open. It reuses a driver for targets with equal
+// provider, model and script, so other fields must not matter. It is safe for concurrent use.
 func Remembered(n int, open Opener) Opener {
 	var mu sync.Mutex
 	kept := map[[sha256.Size]byte]llm.Driver{}
@@ -62,7 +62,7 @@ func Remembered(n int, open Opener) Opener {
 	}
 }
 
-// Prices knows the prices of the models in [modelmeta].
+// Prices knows the prices of models: from the target's facts, and from [modelmeta].
 type Prices struct{}
 
 // Cost returns the price of usage, false if the model's prices are unknown.
@@ -72,7 +72,7 @@ func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 		cost, _ := modelmeta.Cost(usage, modelmeta.Meta{Pricing: modelmeta.Pricing{
 			Input: p.Input / each, Output: p.Output / each, CacheRead: p.CacheRead / each, CacheWrite: p.CacheWrite / each,
 		}})
-		return cost, true // a price of zero is a price
+		return cost, true // a price of zero is a known price
 	}
 	meta, known := modelmeta.Lookup(target.Provider, target.Driver, target.Model)
 	if !known {
@@ -81,7 +81,7 @@ func (Prices) Cost(target llm.Target, usage llm.Usage) (llm.Cost, bool) {
 	return modelmeta.Cost(usage, meta)
 }
 
-// Window returns the tokens of a model's context window, 0 for an unknown one.
+// Window returns the context window of a model in tokens, 0 if unknown.
 func (Prices) Window(target llm.Target) int {
 	if n := target.Facts.ContextWindow; n > 0 {
 		return n
@@ -90,7 +90,7 @@ func (Prices) Window(target llm.Target) int {
 	return meta.ContextWindow
 }
 
-// MaxOutput returns how many tokens an answer of a model may have, 0 where that is not known.
+// MaxOutput returns the most output tokens of an answer of a model, 0 if unknown.
 func (Prices) MaxOutput(target llm.Target) int {
 	if n := target.Facts.MaxOutput; n > 0 {
 		return n

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// A driver is opened by its name; one that this build does not have is said with those it has.
+// A driver is opened by its name. The error for an unknown driver lists the known drivers.
 func TestOpen(t *testing.T) {
 	opened := 0
 	m := Models{"a": func(llm.Target) (llm.Driver, error) { opened++; return nil, nil }, "b": nil}
@@ -21,7 +21,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A remembered driver is made once for a script, and their number is bounded.
+// A remembered driver is made once per script, and the number of kept drivers is limited.
 func TestRemembered(t *testing.T) {
 	made := 0
 	open := Remembered(2, func(t llm.Target) (llm.Driver, error) {
@@ -44,7 +44,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A known model has a price, an unknown one and a rehearsal do not.
+// A known model has a price. An unknown model and a rehearsal have none.
 func TestPrices(t *testing.T) {
 	u := llm.Usage{Input: 1000, Output: 10}
 	if c, ok := (Prices{}).Cost(llm.Target{
@@ -61,7 +61,7 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// What the operator says of a model wins over the catalogue, value by value: a price of zero is a price, and a missing
+// The operator's facts about a model override the catalogue one by one: a price of zero is a price, and a missing
 // window is the catalogue's.
 func TestFactsOfTheOperator(t *testing.T) {
 	known := llm.Target{Provider: "anthropic", Driver: "anthropic", Model: "claude-sonnet-4-5"}

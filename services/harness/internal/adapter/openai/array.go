@@ -6,10 +6,10 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// array is the list of a conversation at the beginning of a body.
+// array is the encoded list of a conversation, at the beginning of a body.
 type array struct {
 	*wire.Writer
-	opening string // of the body
+	opening string // JSON at the beginning of the body
 	open    bool   // the list has an element
 }
 
@@ -21,7 +21,7 @@ func (a *array) before() string {
 	return a.opening
 }
 
-// element adds an element, or the beginning of one.
+// element adds an element, or the beginning of one, and reports whether it was added.
 func (a *array) element(p wire.Piece) bool {
 	p.Before = a.before() + p.Before
 	added := a.Add(p)
@@ -29,14 +29,14 @@ func (a *array) element(p wire.Piece) bool {
 	return added
 }
 
-// body returns the body with the parameters of the SDK, which encodes everything but the conversation: for a message of
-// it, its encoder takes 80 µs, at each call.
+// body returns the body with the other parameters behind the list. The SDK encodes them. It does not encode the
+// conversation, because its encoder takes 80 µs for each message of each call.
 func (a *array) body(params any) (*wire.Body, error) {
 	end, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
 	}
-	end[0] = ',' // the object of the SDK goes on behind the list
+	end[0] = ',' // the members of the SDK's object follow the list
 	closing := "]"
 	if !a.open {
 		closing = a.opening + "]"

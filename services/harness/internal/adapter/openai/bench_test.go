@@ -8,7 +8,8 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// The cost of a delta, beside its cost with the SDK's decoder; the package's documentation has the figures.
+// BenchmarkDecode measures the cost of a delta, beside its cost with the SDK's decoder. The package's documentation
+// has the figures.
 func BenchmarkDecode(b *testing.B) {
 	b.Run("responses", func(b *testing.B) {
 		responsesSuite.BenchmarkDecode(b, func(data []byte) error {
@@ -24,7 +25,7 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// The cost of a call with a long conversation.
+// BenchmarkRequest measures the cost of a call with a long conversation.
 func BenchmarkRequest(b *testing.B) {
 	b.Run("responses", responsesSuite.BenchmarkRequest)
 	b.Run("chat", chatSuite.BenchmarkRequest)

@@ -14,8 +14,8 @@ import (
 	"kaged.dev/pkg/testkit/fakellm/drivertest"
 )
 
-// For any conversation, and after any request before, the body of both APIs means what the SDK's encoding of the whole
-// request means, and its hash is that of its bytes.
+// For any conversation, and after any earlier request, the body of both APIs has the meaning of the SDK's encoding of
+// the whole request, and its hash is the hash of its bytes.
 func FuzzBody(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 24 {
@@ -53,7 +53,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// sdkResponseParams is the request that the SDK encodes whole.
+// sdkResponseParams returns the request for the SDK to encode as a whole.
 func (d *Driver) sdkResponseParams(req llm.Request, names *wire.Names) any {
 	p := d.responseParams(req, names)
 	p.Input = responses.ResponseNewParamsInputUnion{
@@ -65,7 +65,7 @@ func (d *Driver) sdkResponseParams(req llm.Request, names *wire.Names) any {
 	return p
 }
 
-// sdkChatParams is the request that the SDK encodes whole.
+// sdkChatParams returns the request for the SDK to encode as a whole.
 func (d *Driver) sdkChatParams(req llm.Request, names *wire.Names) any {
 	p := d.chatParams(req, names)
 	p.Messages = []sdk.ChatCompletionMessageParamUnion{}
@@ -77,7 +77,7 @@ func (d *Driver) sdkChatParams(req llm.Request, names *wire.Names) any {
 	return p
 }
 
-// thoughts returns thinking of an origin in all its forms, and of others.
+// thoughts returns thinking of an origin in all forms, and thinking of another origin.
 func thoughts(driver, origin string) func(string) []*llm.Thinking {
 	summary := json.RawMessage(`[{"type":"summary_text","text":"<s>"}]`)
 	return func(text string) []*llm.Thinking {

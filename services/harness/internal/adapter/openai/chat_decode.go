@@ -14,10 +14,10 @@ import (
 // chatDecoder reads the chunks of one answer of the Chat Completions API.
 type chatDecoder struct {
 	origin string
-	// last is the part of the last text or thinking, kind its kind.
+	// last is the part of the last text or thinking; kind is its kind.
 	last *wire.Part
 	kind wire.Kind
-	// calls are the calls by index, current is the one that deltas without an index belong to.
+	// calls are the calls by index. current is the call for deltas without an index.
 	calls   map[int64]*wire.Part
 	current *wire.Part
 	finish  string
@@ -46,7 +46,7 @@ type chatUsage struct {
 func (d *chatDecoder) Decode(ev wire.Event, out *wire.Output) error {
 	if string(ev.Data) == "[DONE]" {
 		if d.finish == "" && out.Empty() {
-			return errors.New("[DONE] before anything was said")
+			return errors.New("[DONE] before any answer")
 		}
 		return d.end(out)
 	}
@@ -84,7 +84,8 @@ func (d *chatDecoder) Decode(ev wire.Event, out *wire.Output) error {
 	return nil
 }
 
-// choices reads a chunk's choices, of which there is one at most: no more were asked for. It reports whether there was.
+// choices reads a chunk's choices: at most one, because the request asks for one. It reports whether the chunk has a
+// choice.
 func (d *chatDecoder) choices(list gjson.Result, out *wire.Output) (bool, error) {
 	if list.Type == gjson.Null {
 		return false, nil
@@ -119,7 +120,7 @@ func (d *chatDecoder) choices(list gjson.Result, out *wire.Output) (bool, error)
 	return chosen, err
 }
 
-// End finishes an answer whose server leaves out [DONE].
+// End finishes an answer of a server that sends no [DONE].
 func (d *chatDecoder) End(out *wire.Output) error {
 	if d.finish == "" {
 		return nil
@@ -127,8 +128,8 @@ func (d *chatDecoder) End(out *wire.Output) error {
 	return d.end(out)
 }
 
-// delta reads one chunk. Thinking has different names at different servers, some of which send the same under two
-// of them: the first counts.
+// delta reads one chunk. Servers use different names for thinking, and some send it under two names: the first
+// counts.
 func (d *chatDecoder) delta(delta gjson.Result, out *wire.Output) {
 	thought := false
 	var content, calls gjson.Result
@@ -161,7 +162,8 @@ func (d *chatDecoder) delta(delta gjson.Result, out *wire.Output) {
 	}
 }
 
-// flexText reads text that servers write as a string, as a list of parts with text or, for arguments, as an object.
+// flexText reads a text that servers encode as a string, as a list of parts with text, or, for arguments, as an
+// object.
 func flexText(v gjson.Result) string {
 	switch {
 	case v.IsObject():
@@ -184,7 +186,7 @@ func (d *chatDecoder) think(field, s string, out *wire.Output) {
 	}
 }
 
-// write adds to the last part, or opens one if that is of another kind.
+// write adds to the last part, or opens a new part if the last one is of another kind.
 func (d *chatDecoder) write(kind wire.Kind, s string, out *wire.Output) {
 	if d.last == nil || d.kind != kind {
 		d.last, d.kind = out.Open(kind), kind
@@ -192,8 +194,8 @@ func (d *chatDecoder) write(kind wire.Kind, s string, out *wire.Output) {
 	out.Write(d.last, s)
 }
 
-// call adds a delta to its call. A call is told by its index; where a server gives none, or the same to all, a new id
-// begins a new call.
+// call adds a delta to its call. The index identifies the call. If a server sends no index, or the same index for all
+// calls, a new id begins a new call.
 func (d *chatDecoder) call(c gjson.Result, out *wire.Output) {
 	id, name, index := wire.Text(c.Get("id")), wire.Text(c.Get("function.name")), c.Get("index")
 	indexed := index.Type == gjson.Number
@@ -204,7 +206,7 @@ func (d *chatDecoder) call(c gjson.Result, out *wire.Output) {
 	begins := name != "" && (!indexed || id != "" && p != nil && p.ID != "" && id != p.ID)
 	if p == nil || begins {
 		p = out.Open(wire.KindCall)
-		// Text after a call is another block.
+		// Text after a call is a new block.
 		d.last = nil
 	}
 	if indexed {
@@ -221,8 +223,8 @@ func (d *chatDecoder) call(c gjson.Result, out *wire.Output) {
 	out.Write(p, flexText(c.Get("function.arguments")))
 }
 
-// count takes over the usage of a chunk; servers that report it more than once count up. Some do not include reasoning
-// in the completion: their total tells.
+// count replaces the usage by a chunk's usage; servers that report it repeatedly report running totals. Some servers
+// exclude reasoning from the completion, which their total reveals.
 func (d *chatDecoder) count(raw string) error {
 	var u chatUsage
 	if err := json.Unmarshal([]byte(raw), &u); err != nil {

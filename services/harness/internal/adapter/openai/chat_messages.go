@@ -7,7 +7,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// chat is a conversation of the Chat Completions API that is being encoded.
+// chat encodes a conversation for the Chat Completions API.
 type chat struct {
 	array
 	names    *wire.Names
@@ -15,9 +15,9 @@ type chat struct {
 	official bool
 }
 
-// write encodes a normalised conversation. Only OpenAI is known to take a system message after the first: the templates
-// of many models refuse it, or refuse two user messages in a row. The last message may be a note, which the next
-// request lacks.
+// write encodes a normalized conversation. Only OpenAI is known to accept a system message after the first message:
+// the templates of many models refuse it, or refuse two user messages in a row. The last message may be a note, which
+// the next request lacks.
 func (c *chat) write(conversation []llm.Message) {
 	var user []string
 	flush := func() {
@@ -64,8 +64,8 @@ func lastQuestion(conversation []llm.Message) int {
 	return -1
 }
 
-// turn encodes a turn of the model, if it has a text or a call. Thinking goes back in the field it came in, and only
-// while the question it is about is being worked on: servers that want it want it then.
+// turn encodes a turn of the model if it has a text or a call. Thinking is sent in the field it was received in, and
+// only while its question is the current one: servers that need thinking need it then.
 func (c *chat) turn(blocks []llm.Block, current bool) {
 	open := false
 	add := func(p wire.Piece, first, next string) {

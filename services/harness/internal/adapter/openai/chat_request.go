@@ -9,7 +9,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// chatBody is the body of a request of the Chat Completions API.
+// chatBody returns the body of a request of the Chat Completions API.
 func (d *Driver) chatBody(req llm.Request, names *wire.Names) (*wire.Body, error) {
 	w := wire.NewWriter(req.Memory, ChatName+" "+d.origin(req.Model), encodeChat)
 	c := &chat{
@@ -22,8 +22,8 @@ func (d *Driver) chatBody(req llm.Request, names *wire.Names) (*wire.Body, error
 	return c.body(d.chatParams(req, names))
 }
 
-// chatParams is the request without its conversation. Compatible servers get only the fields known to all: some refuse
-// fields that OpenAI added later.
+// chatParams returns the parameters of a request without its conversation. Compatible servers get only the oldest
+// fields: some refuse fields that OpenAI added later.
 func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{
 		Model:         shared.ChatModel(req.Model),
@@ -47,7 +47,7 @@ func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompleti
 
 func chatTools(offered []llm.Tool, names *wire.Names) []sdk.ChatCompletionToolUnionParam {
 	if len(offered) == 0 {
-		// An empty list is refused.
+		// The API refuses an empty list.
 		return nil
 	}
 	out := make([]sdk.ChatCompletionToolUnionParam, len(offered))

@@ -1,15 +1,15 @@
-// Package openai speaks OpenAI's two APIs: Responses ([New]) to OpenAI and the few servers that offer it, and Chat
-// Completions ([NewChat]) to the many that are compatible with it: Ollama, vLLM, LM Studio, OpenRouter and others.
+// Package openai speaks OpenAI's two APIs: Responses ([New]), to OpenAI and the few servers that offer it, and Chat
+// Completions ([NewChat]), to compatible servers such as Ollama, vLLM, LM Studio and OpenRouter.
 //
-// The SDK encodes the parameters of a request and makes the connection; responses_items.go and chat_messages.go encode
-// the conversation; [wire] runs the call; responses_decode.go and chat_decode.go read the events. The SDK's types for
-// events cost 20 µs for each delta, 13 KB (Responses) or 7 KB (Chat): ten times the whole way from the stream's bytes
-// to the delta here (1.6 and 2.0 µs, 0.6 KB; finding the event takes 0.1 µs of it; see BenchmarkDecode). So the members
-// that are needed are picked out of the JSON. That also allows for compatible servers' deviations: thinking in fields
-// of their own, calls without ids or indexes, usage that is null or comes early, streams that end without [DONE].
+// The SDK encodes the parameters of a request and makes the connection. responses_items.go and chat_messages.go
+// encode the conversation, [wire] runs the call, and responses_decode.go and chat_decode.go read the events. The
+// SDK's types for events cost 20 µs for each delta, and 13 KB (Responses) or 7 KB (Chat). The whole way from the
+// stream's bytes to the delta costs a tenth of that here: 1.6 and 2.0 µs and 0.6 KB, of which 0.1 µs find the event
+// (BenchmarkDecode). So the decoders read only the needed members of the JSON. This also tolerates the deviations of
+// compatible servers: thinking in fields of their own, calls without ids or indexes, usage that is null or early, and
+// streams that end without [DONE].
 //
-// A call uses only the target's key, headers and base URL, and no key, organization, project, header or base URL of
-// the environment.
+// A call uses only the target's key, headers and base URL, and no value of the environment.
 package openai
 
 import (
@@ -35,18 +35,17 @@ const (
 
 const defaultBaseURL = "https://api.openai.com/v1"
 
-// Driver makes calls to one target. It holds no state and may be used by any number of goroutines.
+// Driver makes calls to one target. It holds no state and is safe for concurrent use.
 type Driver struct {
 	target llm.Target
 	opts   wire.Options
-	// path is the API's; body makes the body of a request, decoder the decoder of its answer.
+	// path is the API's path, body encodes a request, and decoder returns a decoder for its answer.
 	path    string
 	body    func(d *Driver, req llm.Request, names *wire.Names) (*wire.Body, error)
 	decoder func(origin string) wire.Decoder
 }
 
-// New returns a driver that speaks the Responses API. It touches no network; a target that cannot be used is refused by
-// each call.
+// New returns a driver for the Responses API. It touches no network. Each call fails if the target is unusable.
 func New(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = Name
 	return newDriver(target, opts, Driver{
@@ -55,7 +54,7 @@ func New(target llm.Target, opts wire.Options) *Driver {
 	})
 }
 
-// NewChat returns a driver that speaks the Chat Completions API, with the same promises as [New].
+// NewChat returns a driver for the Chat Completions API, with the contract of [New].
 func NewChat(target llm.Target, opts wire.Options) *Driver {
 	target.Driver = ChatName
 	return newDriver(target, opts, Driver{
@@ -94,8 +93,8 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// open sends the request; the client adds the body. The raw response is asked for, so that the SDK leaves the stream
-// unread.
+// open sends the request; the client adds the body. It asks for the raw response, so that the SDK does not read the
+// stream.
 func (d *Driver) open(ctx context.Context, client *http.Client) (*http.Response, error) {
 	opts := []option.RequestOption{
 		option.WithBaseURL(d.target.BaseURL),
@@ -109,7 +108,7 @@ func (d *Driver) open(ctx context.Context, client *http.Client) (*http.Response,
 	for k, v := range d.target.Headers {
 		opts = append(opts, option.WithHeader(k, v))
 	}
-	// A client made as a value has only these options; the SDK's constructor would read the environment.
+	// A client built as a value has only these options. The SDK's constructor would read the environment.
 	c := sdk.Client{Options: opts}
 	var resp *http.Response
 	if err := c.Post(ctx, d.path, nil, &resp); err != nil {
@@ -124,10 +123,11 @@ func (d *Driver) Keeps(model string, t *llm.Thinking) bool {
 	return ok
 }
 
-// origin names where opaque thinking comes from: a provider takes back only its own, for the same model.
+// origin identifies the source of opaque thinking: a provider accepts only its own, for the same model.
 func (d *Driver) origin(model string) string { return d.target.Provider + ":" + model }
 
-// official reports whether the target is OpenAI's own API, or Azure's edition of it, and not a compatible server.
+// official reports whether the target is OpenAI's own API or Azure's edition of it, in contrast to a compatible
+// server.
 func (d *Driver) official() bool {
 	u, err := url.Parse(d.target.BaseURL)
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *Driver) official() bool {
 	return host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com") || strings.HasSuffix(host, ".azure.com")
 }
 
-// systemPrompt joins the blocks of a system prompt, which both APIs want as one text.
+// systemPrompt joins the blocks of a system prompt, because both APIs accept only one text.
 func systemPrompt(blocks []string) string {
 	var kept []string
 	for _, b := range blocks {

@@ -23,20 +23,20 @@ var chatSuite = drivertest.Suite{
 	New:    func(target llm.Target, opts wire.Options) llm.Driver { return openai.NewChat(target, opts) },
 }
 
-// The driver of the Responses API keeps every promise of llm.Driver.
+// The driver of the Responses API satisfies the contract of llm.Driver.
 func TestResponsesDriver(t *testing.T) { responsesSuite.Run(t) }
 
-// The driver of the Chat Completions API keeps every promise of llm.Driver: among them, a request without a limit has
-// none (H-STREAM-LIM-02).
+// The driver of the Chat Completions API satisfies the contract of llm.Driver. Among others, a request without a
+// limit has none (H-STREAM-LIM-02).
 func TestChatDriver(t *testing.T) { chatSuite.Run(t) }
 
-// Streams of the Responses API are read as they are meant.
+// Recorded streams of the Responses API are decoded correctly.
 func TestResponsesStreams(t *testing.T) { responsesSuite.Fixtures(t, "testdata/responses") }
 
-// Streams of OpenAI and of the many servers that are compatible with it in their own ways are read as they are meant.
+// Recorded streams of OpenAI and of compatible servers, with their deviations, are decoded correctly.
 func TestChatStreams(t *testing.T) { chatSuite.Fixtures(t, "testdata/chat") }
 
-// For any answer of a server, the drivers neither panic nor hang.
+// The drivers neither panic nor hang on any answer of a server.
 func FuzzResponsesStream(f *testing.F) { responsesSuite.Fuzz(f, "testdata/responses") }
 
 // See [FuzzResponsesStream].

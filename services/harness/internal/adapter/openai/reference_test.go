@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// sdkInputItems encodes a normalised conversation.
+// sdkInputItems encodes a normalized conversation.
 func sdkInputItems(conversation []llm.Message, names *wire.Names, origin string) responses.ResponseInputParam {
 	var items responses.ResponseInputParam
 	for _, m := range conversation {
@@ -36,8 +36,8 @@ func sdkInputItems(conversation []llm.Message, names *wire.Names, origin string)
 	return items
 }
 
-// sdkAssistantItems encodes a turn of the model. Items carry no ids of the provider's but reasoning's own: with ids it
-// would insist on having every item that belonged together.
+// sdkAssistantItems encodes a turn of the model. Only reasoning items carry the provider's ids: with ids on other
+// items the API requires every item that belonged together.
 func sdkAssistantItems(blocks []llm.Block, names *wire.Names, origin string) responses.ResponseInputParam {
 	var items responses.ResponseInputParam
 	said := 0
@@ -58,11 +58,11 @@ func sdkAssistantItems(blocks []llm.Block, names *wire.Names, origin string) res
 			}
 		}
 	}
-	// Reasoning without output is refused.
+	// The API refuses reasoning without output.
 	return items[:said]
 }
 
-// sdkReasoningItem returns the item as it came.
+// sdkReasoningItem returns the item as received.
 func sdkReasoningItem(t *llm.Thinking, origin string) (responses.ResponseInputItemUnionParam, bool) {
 	o, ok := opaqueOf(t, Name, origin)
 	if !ok || o.Encrypted == "" {
@@ -85,8 +85,8 @@ func sdkReasoningItem(t *llm.Thinking, origin string) (responses.ResponseInputIt
 	return responses.ResponseInputItemUnionParam{OfReasoning: &item}, true
 }
 
-// sdkChatMessages encodes a normalised conversation. Only OpenAI is known to take a system message after the first: the
-// templates of many models refuse it, or refuse two user messages in a row.
+// sdkChatMessages encodes a normalized conversation. Only OpenAI is known to accept a system message after the first
+// message: the templates of many models refuse it, or refuse two user messages in a row.
 func sdkChatMessages(
 	conversation []llm.Message, names *wire.Names, origin string, official bool,
 ) []sdk.ChatCompletionMessageParamUnion {
@@ -122,8 +122,8 @@ func sdkChatMessages(
 	return out
 }
 
-// sdkAssistantMessage encodes a turn of the model; false if it has no usable block. Thinking goes back in the field it
-// came in, and only while the question it is about is being worked on: servers that want it want it then.
+// sdkAssistantMessage encodes a turn of the model; false if it has no usable block. Thinking is sent in the field it
+// was received in, and only while its question is the current one: servers that need thinking need it then.
 func sdkAssistantMessage(
 	blocks []llm.Block, names *wire.Names, origin string, current bool,
 ) (sdk.ChatCompletionMessageParamUnion, bool) {

@@ -12,7 +12,7 @@ import (
 	"kaged.dev/pkg/testkit/fakellm/drivertest"
 )
 
-// sent returns the body of the request that a driver makes.
+// sent returns the body of the driver's request.
 func sent(t *testing.T, s drivertest.Suite, target llm.Target, req llm.Request) map[string]any {
 	t.Helper()
 	srv := fakellm.New(t.Errorf)
@@ -28,7 +28,7 @@ func sent(t *testing.T, s drivertest.Suite, target llm.Target, req llm.Request) 
 	return body
 }
 
-// fields returns the members of an object that a test looks at.
+// fields returns the named members of an object.
 func fields(body map[string]any, names ...string) map[string]any {
 	out := map[string]any{}
 	for _, n := range names {
@@ -41,8 +41,8 @@ func fields(body map[string]any, names ...string) map[string]any {
 
 const official = "https://api.openai.com/v1"
 
-// OpenAI is told to store no response, to encrypt reasoning, to cache by conversation, and not to be strict about
-// our schemas.
+// OpenAI is asked to store no response, to encrypt reasoning, to cache by conversation, and not to apply strict mode
+// to kaged's schemas.
 func TestResponsesRequest(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("hi")
@@ -69,8 +69,8 @@ func TestResponsesRequest(t *testing.T) {
 	}
 }
 
-// A tool is sent with its own description, and its schema has an object at its root also without parameters
-// (T-REG-06, T-T20-10).
+// A tool is sent with its own description, and the root of its schema is an object even without parameters (T-REG-06,
+// T-T20-10).
 func TestTools(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]drivertest.Suite{"responses": responsesSuite, "chat": chatSuite} {
@@ -98,7 +98,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// Compatible servers are sent only the fields known to all; OpenAI gets its newer fields.
+// Compatible servers get only the oldest fields, and OpenAI gets its newer fields.
 func TestChatRequest(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("hi")
@@ -121,7 +121,7 @@ func TestChatRequest(t *testing.T) {
 	}
 }
 
-// A note in the middle is a system message for OpenAI and the user's words for other servers' templates.
+// A note in the middle is a system message for OpenAI, and text of the user for the templates of other servers.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	req := drivertest.Ask("first")
@@ -145,8 +145,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// Encrypted reasoning goes back unchanged, before the output it led to, and not at all without such output or from
-// another model.
+// Encrypted reasoning is sent back unchanged, before the output that it led to. It is not sent without such output,
+// and not to another model.
 func TestReasoningItems(t *testing.T) {
 	t.Parallel()
 	thought := llm.Block{Thinking: &llm.Thinking{
@@ -178,7 +178,7 @@ func TestReasoningItems(t *testing.T) {
 	}
 }
 
-// A compatible server gets thinking back in the field it used, while it works on the same question.
+// A compatible server gets thinking back in the field it used, as long as the question is the current one.
 func TestReasoningField(t *testing.T) {
 	t.Parallel()
 	turn := func(id string) []llm.Block {

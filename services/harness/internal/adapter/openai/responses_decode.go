@@ -17,10 +17,10 @@ type responseDecoder struct {
 	items  map[int64]*item
 }
 
-// item is an output item on its way.
+// item is an incomplete output item.
 type item struct {
 	part *wire.Part
-	// heading is the summary part or the raw reasoning that was written last.
+	// heading is the index of the last summary part. raw is true for raw reasoning, false for a summary.
 	heading int64
 	raw     bool
 }
@@ -29,7 +29,7 @@ func newResponseDecoder(origin string) *responseDecoder {
 	return &responseDecoder{origin: origin, items: map[int64]*item{}}
 }
 
-// outputItem is an item of the output, of one of the three types that are read.
+// outputItem is an output item of one of the three used types.
 type outputItem struct {
 	Type      string          `json:"-"`
 	ID        string          `json:"id"`
@@ -41,7 +41,7 @@ type outputItem struct {
 	Content   []contentPart   `json:"content"`
 }
 
-// readItem reads an item; nil for one of an unused type, which has fields of other types.
+// readItem reads an item. It returns nil for an unused type, because its fields have other types.
 func readItem(raw string) (*outputItem, error) {
 	kind := gjson.Get(raw, "type").String()
 	if kind != "message" && kind != "reasoning" && kind != "function_call" {
@@ -71,11 +71,11 @@ type response struct {
 	} `json:"usage"`
 }
 
-// Decode reads one event. The answer counts as accepted with its first item: after the events before it, a
-// request may still fail, because it is too long or the server is busy.
+// Decode reads one event. The answer is accepted with its first item. The events before it do not count, because a
+// request can still fail after them: it is too long, or the server is busy.
 func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
 	if string(ev.Data) == "[DONE]" {
-		// Not of this API, but some servers end every stream so.
+		// The API sends no such event, but some servers end every stream with it.
 		return nil
 	}
 	e, err := wire.Object(ev.Data)
@@ -107,14 +107,14 @@ func (d *responseDecoder) Decode(ev wire.Event, out *wire.Output) error {
 			return errors.New("the event has no type")
 		}
 	}
-	// Events of parts, annotations and hosted tools, and kinds that are yet to be invented.
+	// Events of parts, annotations and hosted tools, and unknown kinds.
 	return nil
 }
 
-// End is empty: an answer without its last event is not whole.
+// End does nothing: an answer without its closing event is incomplete.
 func (d *responseDecoder) End(*wire.Output) error { return nil }
 
-// item returns the item at an index with a part of the given kind.
+// item returns the item at an index; it opens a part of the given kind for a new index.
 func (d *responseDecoder) item(index int64, kind wire.Kind, out *wire.Output) *item {
 	it := d.items[index]
 	if it == nil {
@@ -124,15 +124,15 @@ func (d *responseDecoder) item(index int64, kind wire.Kind, out *wire.Output) *i
 	return it
 }
 
-// index is the place of an event's item in the output.
+// index returns the position of an event's item in the output.
 func index(e gjson.Result) int64 { return e.Get("output_index").Int() }
 
 func (d *responseDecoder) delta(e gjson.Result, kind wire.Kind, out *wire.Output) {
 	out.Write(d.item(index(e), kind, out).part, wire.Text(e.Get("delta")))
 }
 
-// thinking writes a delta of a summary, or of the raw reasoning that open models show. If a model gives both, the
-// first counts.
+// thinking writes a delta of a summary, or of the raw reasoning that open models send. If a model sends both, the
+// first kind counts.
 func (d *responseDecoder) thinking(e gjson.Result, raw bool, out *wire.Output) {
 	it := d.item(index(e), wire.KindThinking, out)
 	if it.part.Len() == 0 {
@@ -174,7 +174,7 @@ func (d *responseDecoder) name(p *wire.Part, from *outputItem, out *wire.Output)
 	out.Take(len(from.CallID) + len(from.Name))
 }
 
-// done takes over the fields of the finished item, and its whole text if no deltas came.
+// done takes the fields of the finished item, and its whole text if no deltas arrived.
 func (d *responseDecoder) done(index int64, raw string, out *wire.Output) error {
 	it, err := readItem(raw)
 	if it == nil || err != nil {
@@ -230,7 +230,7 @@ func (d *responseDecoder) finish(e gjson.Result, stop llm.StopReason, out *wire.
 		return errors.New("the last event holds no response")
 	}
 	if out.Empty() {
-		// A server that sends no events for items has them here.
+		// A server that sends no events of items has them here.
 		for i, it := range last.Get("output").Array() {
 			if err := d.done(int64(i), it.Raw, out); err != nil {
 				return err
@@ -256,7 +256,7 @@ func (d *responseDecoder) finish(e gjson.Result, stop llm.StopReason, out *wire.
 	return nil
 }
 
-// usage normalises OpenAI's counts: its input includes cached tokens, its output includes reasoning.
+// usage converts OpenAI's counts: its input includes cached tokens, and its output includes reasoning.
 func usage(input, output, cached, written, reasoning float64) llm.Usage {
 	count := func(f float64) int64 { return int64(min(max(0, f), llm.MaxReported)) }
 	u := llm.Usage{Output: count(output), CacheRead: count(cached), CacheWrite: count(written)}
@@ -265,7 +265,7 @@ func usage(input, output, cached, written, reasoning float64) llm.Usage {
 	return u
 }
 
-// streamError reads an error event, which has its fields at its top or under error.
+// streamError reads an error event. Its fields are at the top level or under error.
 func streamError(data []byte) error {
 	var e struct {
 		Error json.RawMessage `json:"error"`
@@ -280,7 +280,7 @@ func streamError(data []byte) error {
 	if err := json.Unmarshal(data, &flat); err != nil {
 		return err
 	}
-	// The event's own type is no kind of error.
+	// The event's own type is not the kind of the error.
 	delete(flat, "type")
 	top, err := json.Marshal(flat)
 	if err != nil {

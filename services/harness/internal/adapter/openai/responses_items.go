@@ -7,25 +7,25 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// The kinds of pieces of both APIs' conversations.
+// The kinds of pieces in the conversations of both APIs.
 const (
-	messagePiece byte = iota // Text of the role Name
+	messagePiece byte = iota // a message with the role Name
 	callPiece
 	resultPiece
 	reasoningPiece
-	turnPiece // text of an assistant's message of Chat Completions, which goes on with its calls
+	turnPiece // text of an assistant's message in Chat Completions; its calls follow
 	thinkingPiece
-	literalPiece // Text as it is
+	literalPiece // Text is written unchanged
 )
 
-// items is a conversation of the Responses API that is being encoded.
+// items encodes a conversation for the Responses API.
 type items struct {
 	array
 	names  *wire.Names
 	origin string
 }
 
-// write encodes a normalised conversation. The last message may be a note, which the next request lacks.
+// write encodes a normalized conversation. The last message may be a note, which the next request lacks.
 func (c *items) write(conversation []llm.Message) {
 	for i, m := range conversation {
 		if i == len(conversation)-1 {
@@ -46,8 +46,9 @@ func (c *items) write(conversation []llm.Message) {
 	}
 }
 
-// turn encodes a turn of the model, up to its last output: reasoning without output is refused. Items carry no ids of
-// the provider's but reasoning's own: with ids it would insist on having every item that belonged together.
+// turn encodes a turn of the model up to its last text or call, because the API refuses reasoning without output.
+// Only reasoning items carry the provider's ids: with ids on other items the API requires every item that belonged
+// together.
 func (c *items) turn(blocks []llm.Block) {
 	for _, b := range blocks[:spoken(blocks)] {
 		switch {
@@ -61,7 +62,7 @@ func (c *items) turn(blocks []llm.Block) {
 	}
 }
 
-// spoken returns how many blocks there are up to the last text or call.
+// spoken returns the number of blocks up to the last text or call.
 func spoken(blocks []llm.Block) int {
 	n := len(blocks)
 	for n > 0 && blocks[n-1].Text == nil && blocks[n-1].Call == nil {
@@ -70,7 +71,7 @@ func spoken(blocks []llm.Block) int {
 	return n
 }
 
-// encodeItem returns the encoder of pieces as the SDK does it.
+// encodeItem returns an encoder that encodes pieces as the SDK does.
 func encodeItem(origin string) wire.Encoder {
 	return func(dst []byte, p wire.Piece) []byte {
 		switch p.Kind {
@@ -95,7 +96,7 @@ func appendMessage(dst []byte, p wire.Piece) []byte {
 	return append(append(append(dst, `,"role":"`...), p.Name...), `"}`...)
 }
 
-// reasoningItem returns the item as it came, nil if it came from elsewhere.
+// reasoningItem returns the item as received, nil if it has another origin.
 func reasoningItem(data []byte, origin string) []byte {
 	o, ok := readOpaque(data, origin)
 	if !ok || o.Encrypted == "" {

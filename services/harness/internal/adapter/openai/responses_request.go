@@ -12,10 +12,10 @@ import (
 	"kaged.dev/pkg/llm/wire"
 )
 
-// leastOutputTokens is the smallest bound on an answer that the Responses API takes.
+// leastOutputTokens is the smallest limit of an answer that the Responses API accepts.
 const leastOutputTokens = 16
 
-// responseBody is the body of a request of the Responses API.
+// responseBody returns the body of a request of the Responses API.
 func (d *Driver) responseBody(req llm.Request, names *wire.Names) (*wire.Body, error) {
 	origin := d.origin(req.Model)
 	w := wire.NewWriter(req.Memory, Name+" "+origin, encodeItem(origin))
@@ -24,8 +24,8 @@ func (d *Driver) responseBody(req llm.Request, names *wire.Names) (*wire.Body, e
 	return c.body(d.responseParams(req, names))
 }
 
-// responseParams is the request without its conversation. OpenAI stores no response: reasoning comes back encrypted and
-// is sent again with the conversation.
+// responseParams returns the parameters of a request without its conversation. OpenAI stores no response: reasoning
+// comes back encrypted and is sent again with the conversation.
 func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model: shared.ResponsesModel(req.Model),
@@ -41,7 +41,7 @@ func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.Re
 	if req.CacheKey != "" {
 		p.PromptCacheKey = param.NewOpt(req.CacheKey)
 	}
-	// Models without reasoning refuse to be asked for it; a model that is not known is newer than the catalogue.
+	// Models without reasoning refuse a request for it. An unknown model is taken as newer than the catalogue.
 	if meta, known := modelmeta.Lookup(d.target.Provider, Name, req.Model); !known || meta.Reasoning {
 		p.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
@@ -51,12 +51,12 @@ func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.Re
 
 func functionTools(offered []llm.Tool, names *wire.Names) []responses.ToolUnionParam {
 	if len(offered) == 0 {
-		// An empty list is refused.
+		// The API refuses an empty list.
 		return nil
 	}
 	out := make([]responses.ToolUnionParam, len(offered))
 	for i, t := range offered {
-		// Strict tools would have to list every parameter as required. It is the default and must be switched off.
+		// Strict mode requires every parameter. It is the default and has to be switched off.
 		f := &responses.FunctionToolParam{Name: names.Encode(t.Name), Strict: param.NewOpt(false)}
 		if t.Description != "" {
 			f.Description = param.NewOpt(t.Description)
@@ -67,15 +67,15 @@ func functionTools(offered []llm.Tool, names *wire.Names) []responses.ToolUnionP
 	return out
 }
 
-// opaque is the drivers' data for thinking besides its text.
+// opaque is the drivers' data of a thinking block besides its text.
 type opaque struct {
 	// Origin is the provider and the model of the data.
 	Origin string `json:"origin"`
-	// ID, Encrypted and Summary are a reasoning item of the Responses API.
+	// ID, Encrypted and Summary form a reasoning item of the Responses API.
 	ID        string          `json:"id,omitempty"`
 	Encrypted string          `json:"encrypted,omitempty"`
 	Summary   json.RawMessage `json:"summary,omitempty"`
-	// Field is the field of a Chat Completions message that the text came in.
+	// Field is the name of the Chat Completions field that held the text.
 	Field string `json:"field,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func (o opaque) encode() []byte {
 	return b
 }
 
-// opaqueOf returns a driver's data for thinking; false if it came from elsewhere and would be refused.
+// opaqueOf returns a driver's data of a thinking block; false if it has another origin and would be refused.
 func opaqueOf(t *llm.Thinking, driver, origin string) (opaque, bool) {
 	if t.Driver != driver {
 		return opaque{}, false

@@ -1,10 +1,9 @@
-// Package rehearsal plays a script instead of calling a model, for tests, demonstrations and bug reports. The script's
-// format is described in docs/reference/rehearsal.md.
+// Package rehearsal plays a script in place of a model, for tests, demonstrations and bug reports.
+// docs/reference/rehearsal.md describes the script's format.
 //
-// The driver has no state between calls: the step of a call is the number of turns of the model that its
-// conversation holds already, counted in the agent's part. So the same conversation always gets the same answer, in
-// any process, and a conversation that was shortened goes back in the script. A rehearsal uses only the tokens that
-// its script claims, and is free.
+// The driver has no state between calls. The step of a call is one more than the number of model turns in its
+// conversation, superseded turns included; each agent has its own steps. So equal conversations get equal answers in
+// any process. A rehearsal uses only the tokens that its script states, and is free.
 package rehearsal
 
 import (
@@ -23,17 +22,17 @@ import (
 // Name is the driver's name in configurations.
 const Name = "rehearsal"
 
-// maxShown is how much of a conversation a mismatch shows.
+// maxShown is the most characters of a conversation in an error.
 const maxShown = 300
 
-// Driver plays one script. It may be used by any number of goroutines.
+// Driver plays one script. It is safe for concurrent use.
 type Driver struct {
 	target llm.Target
 	script *Script
 	err    error
 }
 
-// New returns a driver for the target's script. A script that does not parse is refused by each call.
+// New returns a driver for the target's script. If the script is invalid, each call fails.
 func New(target llm.Target) *Driver {
 	target.Driver = Name
 	script, err := Parse(target.Script)
@@ -41,8 +40,8 @@ func New(target llm.Target) *Driver {
 }
 
 // Stream plays the step of the request; see llm.Driver. Besides the codes there it yields script_mismatch if the
-// script has no step for the request, or the step expects another one, and provider_not_configured if the script
-// does not parse.
+// script has no step for the request or the step expects other text, and provider_not_configured if the script is
+// invalid.
 func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if d.err != nil {
@@ -64,7 +63,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// of returns the part of an agent.
+// of returns the part of an agent; agents without one of their own share the common part.
 func (s *Script) of(agent string) part {
 	if p, ok := s.agents[agent]; ok {
 		return p
@@ -108,7 +107,7 @@ func (s part) find(req llm.Request) (*step, error) {
 	return st, nil
 }
 
-// news is the conversation after the model's last turn: results of tools and messages.
+// news is the text of the conversation after the model's last turn: tool results and messages.
 func news(req llm.Request) string {
 	var parts []string
 	for i := len(req.Messages) - 1; i >= 0 && req.Messages[i].Role != llm.RoleAssistant; i-- {
@@ -160,7 +159,7 @@ func (d *Driver) play(ctx context.Context, s *step, yield func(llm.Event, error)
 	yield(llm.Event{Done: s.done()}, nil)
 }
 
-// stream yields a text word by word; it returns false once the reader has stopped or the context has ended.
+// stream yields a text word by word. It returns false after the reader has stopped or the context has ended.
 func stream(
 	ctx context.Context, text string, pace time.Duration, event func(string) llm.Event, yield func(llm.Event, error) bool,
 ) bool {
@@ -198,7 +197,7 @@ func words(text string) []string {
 	return out
 }
 
-// done is the complete answer of a step.
+// done returns the complete answer of a step.
 func (s *step) done() *llm.Done {
 	d := &llm.Done{Stop: llm.StopEnd, Usage: llm.Usage(s.Usage)}
 	if s.Stop != "" {
@@ -219,7 +218,7 @@ func (s *step) done() *llm.Done {
 	return d
 }
 
-// failure is the error of a provider's refusal.
+// failure returns the error of a provider's refusal.
 func (d *Driver) failure(f *failure) error {
 	return wire.Refused(d.target, f.Status, f.Message, time.Duration(f.RetryAfter))
 }

@@ -24,7 +24,7 @@ func driver(script string) *rehearsal.Driver {
 	return rehearsal.New(llm.Target{Provider: "fake", Model: "demo", Script: []byte(script)})
 }
 
-// talk plays a conversation to its end: each turn that calls tools is answered by the next of the results.
+// talk plays a conversation to its end. Each turn that calls tools is answered by the next of the results.
 func talk(t *testing.T, d llm.Driver, question string, results ...string) (llm.Request, drivertest.Result) {
 	t.Helper()
 	req := drivertest.Ask(question)
@@ -46,7 +46,7 @@ func talk(t *testing.T, d llm.Driver, question string, results ...string) (llm.R
 	}
 }
 
-// An agent with its own part plays that, from its first step at each call; other agents play the script's.
+// An agent with its own part plays that part from its first step in each call. Other agents play the common part.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../../docs/reference/rehearsal.md")
@@ -72,7 +72,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// The script of the reference page is played from the first request to beyond its end.
+// The script of the reference page can be played from the first request to beyond its end.
 func TestReferencePage(t *testing.T) {
 	page, err := os.ReadFile("../../../../../docs/reference/rehearsal.md")
 	if err != nil {
@@ -109,7 +109,7 @@ func TestReferencePage(t *testing.T) {
 	}
 }
 
-// Usage is the script's claim, the deltas are words, and a rehearsal has no price.
+// The usage is the script's, the deltas are words, and a rehearsal has no price.
 func TestAnswer(t *testing.T) {
 	d := driver("steps:\n- say: one two  three\n  usage: {input: 3, output: 4, reasoning: 1, cache_read: 5, " +
 		"cache_write: 6}\n  stop: length\n")
@@ -167,7 +167,7 @@ func mismatch(t *testing.T, err error) *fault.Error {
 	return f
 }
 
-// A looping script begins again after its last step, and calls keep ids of their own.
+// A looping script starts again after its last step, and each call has its own id.
 func TestLoop(t *testing.T) {
 	d := driver("loop: true\nsteps:\n- tool: {name: file.read, input: {path: a}}\n- say: done\n")
 	req := drivertest.Ask("go")
@@ -192,7 +192,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// A rehearsed refusal equals a real one; after text it is an answer that broke off.
+// A rehearsed refusal equals a real one. After text it is an answer that broke off.
 func TestFail(t *testing.T) {
 	d := driver("steps:\n- fail: {status: 429, message: slow down, retry_after: 1500ms}\n")
 	f := drivertest.Fault(t, drivertest.Call(t, t.Context(), d, drivertest.Ask("hi")).Err, fault.ProviderRateLimited)
@@ -209,7 +209,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// Delays take their time, and the end of the context ends them.
+// A delay takes its time, and the end of the context ends it.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := driver("steps:\n- say: a b c\n  delay: 10s\n")
@@ -232,7 +232,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// A script that cannot be used says so with its line, in one sentence.
+// An invalid script is refused in one sentence with its line.
 func TestBadScripts(t *testing.T) {
 	for script, want := range map[string]struct {
 		msg  string
@@ -283,7 +283,7 @@ func TestBadScripts(t *testing.T) {
 	}
 }
 
-// Input is JSON with its keys in order, or the text that stands there.
+// Input is JSON with its keys in the script's order, or a text used unchanged.
 func TestInput(t *testing.T) {
 	script := "steps:\n- tool:\n  - {name: a, input: {z: 1, a: [true, null, 1.5, \"x\"], m: {k: v}}}\n  - {name: b, " +
 		"input: '{\"broken\":'}\n  - name: c\n"

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// maxScript is how large a script may be.
+	// maxScript is the largest size of a script in bytes.
 	maxScript = 1 << 20
-	// maxDepth is how deeply a script may nest.
+	// maxDepth is the deepest nesting of a script.
 	maxDepth = 64
 )
 
-// Script is a parsed script: the part of most agents, and the parts of others by their tree paths.
+// Script is a parsed script: the common part, and the parts of single agents by their tree paths.
 type Script struct {
 	part
 	agents map[string]part
 }
 
-// part is the steps of an agent.
+// part holds the steps of an agent.
 type part struct {
 	steps []step
-	// rest answers after the steps. It may be nil.
+	// rest answers all requests after the steps. It may be nil.
 	rest *step
 	loop bool
 }
@@ -72,8 +72,8 @@ type call struct {
 	Input input  `yaml:"input"`
 }
 
-// Parse reads a script. It returns provider_not_configured, with details.line and details.column where they are known,
-// if it cannot be used.
+// Parse parses a script. It fails with provider_not_configured if the script is invalid, with details.line and
+// details.column if they are known.
 func Parse(data []byte) (*Script, error) {
 	s, err := parse(data)
 	if err == nil {
@@ -94,7 +94,7 @@ func Parse(data []byte) (*Script, error) {
 	return nil, f
 }
 
-// positioned is an error with its place in the script.
+// positioned is an error with its position in the script.
 type positioned struct {
 	line, column int
 	msg          string
@@ -112,7 +112,7 @@ func at(n ast.Node, format string, args ...any) error {
 
 var wrongType = regexp.MustCompile(`^cannot unmarshal (.+) into Go .* of type (.+)$`)
 
-// plain turns the library's message about a value of the wrong type from Go's words into YAML's.
+// plain replaces Go's type names by YAML's in the library's message about a value of the wrong type.
 func plain(msg string) string {
 	m := wrongType.FindStringSubmatch(msg)
 	if m == nil {
@@ -175,7 +175,7 @@ func parse(data []byte) (*Script, error) {
 	return s, nil
 }
 
-// newPart returns the steps of an agent. It fails with the end of a sentence.
+// newPart returns the steps of an agent. Its error is the end of a sentence.
 func newPart(steps []step, loop bool) (part, error) {
 	if len(steps) == 0 {
 		return part{}, errors.New("has no steps")
@@ -190,8 +190,8 @@ func newPart(steps []step, loop bool) (part, error) {
 	return p, nil
 }
 
-// tame refuses two traps of small YAML files: aliases that grow without bound, and deep nesting that exhausts the
-// stack.
+// tame refuses two traps of small YAML files: aliases, which can expand without bound, and deep nesting, which
+// exhausts the stack.
 func tame(tokens token.Tokens) error {
 	depth, entries, line := 0, 0, 0
 	for _, t := range tokens {
@@ -216,7 +216,7 @@ func tame(tokens token.Tokens) error {
 	return nil
 }
 
-// stepList is the steps; each is checked where it stands.
+// stepList is a list of steps. Each step is checked at its position.
 type stepList []step
 
 // UnmarshalYAML reads the steps.
@@ -317,7 +317,7 @@ func (c *calls) UnmarshalYAML(n ast.Node) error {
 	return yaml.NodeToValue(n, &(*c)[0], yaml.Strict())
 }
 
-// input is a call's input as JSON; text is taken as it is, so that a script can also be wrong.
+// input is a call's input as JSON. A text is used unchanged, so that a script can also contain invalid input.
 type input string
 
 // UnmarshalYAML reads a mapping or a text.
@@ -338,7 +338,7 @@ func (in *input) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// appendJSON writes a YAML value as JSON, its keys in the order of the script.
+// appendJSON appends a YAML value as JSON, with keys in the order of the script.
 func appendJSON(b []byte, v any) ([]byte, error) {
 	var err error
 	switch v := v.(type) {
@@ -370,7 +370,7 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 		return append(b, ']'), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errors.New("it has no such numbers")
+			return nil, errors.New("JSON has no NaN and no infinity")
 		}
 	}
 	j, err := json.Marshal(v)

@@ -26,7 +26,7 @@ func (r *Runner) Hold(ctx context.Context, id string, caller *contract.Caller) (
 		return nil, brokenOff(err, false)
 	}
 	c := &cage{client: r.client, session: caller.SessionID, agent: caller.Agent, stream: stream}
-	if e := toolwire.FromCageEvent(first); !e.Checked { // of a cage that was there already
+	if e := toolwire.FromCageEvent(first); !e.Checked { // the cage existed already
 		return c, c.take(e)
 	}
 	return c, nil
@@ -38,10 +38,10 @@ type cage struct {
 	session string
 	agent   string
 	stream  grpc.ServerStreamingClient[toolrunnerv1.HoldCageEvent]
-	opened  *contract.Cage // nil until it is there
+	opened  *contract.Cage // nil until the cage is up
 }
 
-// take takes in the event that says that the cage is there.
+// take stores the event that reports the cage as up.
 func (c *cage) take(e contract.CageEvent) error {
 	if e.Opened == nil {
 		return fault.New(fault.CageUnavailable, "The cage of the agent %s ended before it was there: %s.", c.agent, e.Ended)
@@ -73,7 +73,7 @@ func (c *cage) Release(ctx context.Context) ([]contract.Finding, error) {
 	return contract.FindingsFromProto(res.GetFound()), nil
 }
 
-// Next implements loop.Cage. An event this build does not know is passed over.
+// Next implements loop.Cage. It skips unknown events.
 func (c *cage) Next() (contract.CageEvent, error) {
 	for {
 		m, err := c.stream.Recv()

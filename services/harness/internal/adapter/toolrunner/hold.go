@@ -6,7 +6,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Close lets go of the workspaces that are held, and returns when that is done.
+// Close ends the holds of all workspaces and returns when they have ended.
 func (w *Workspaces) Close() {
 	w.mu.Lock()
 	w.close()
@@ -14,9 +14,9 @@ func (w *Workspaces) Close() {
 	w.holding.Wait()
 }
 
-// hold announces this process to the workspace until Close, so that the workspace ends its kept processes when this
-// one dies. It returns when the workspace knows, or cannot be told, or when ctx ends; the next run tries again
-// after a loss.
+// hold holds the workspace for this process until Close, so that the workspace ends its kept processes when this
+// process dies. It returns when the workspace knows of the hold or is unreachable, or when ctx ends. After a loss,
+// the next run holds the workspace again.
 func (r *Runner) hold(ctx context.Context) {
 	w := r.workspaces
 	w.mu.Lock()

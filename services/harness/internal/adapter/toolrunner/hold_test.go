@@ -11,7 +11,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// holdCounter is a tool runner that counts the streams of processes that hold it.
+// holdCounter is a tool runner that counts the holds of its workspace.
 type holdCounter struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	began, ended chan struct{}
@@ -35,7 +35,7 @@ func (h *holdCounter) HoldRun(
 	return context.Canceled // the run has ended
 }
 
-// The first run tells the workspace of this process; the workspace is held past the end of runs, until Close.
+// The first run makes this process hold the workspace, and the hold lasts across runs until Close.
 func TestWorkspacesAreHeldBetweenRuns(t *testing.T) {
 	t.Parallel()
 	h := &holdCounter{began: make(chan struct{}, 10), ended: make(chan struct{}, 10)}

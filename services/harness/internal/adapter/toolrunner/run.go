@@ -15,7 +15,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// holding are the pauses between the tries to hold a run: after the loss of a tool runner, which may be restarted.
+// holding are the pauses between attempts to hold a run after the loss of a tool runner, which may be restarting.
 var holding = retry.Pauses{First: 50 * time.Millisecond, Last: 5 * time.Second, Spread: true}
 
 // HoldRun implements [loop.Tools].
@@ -37,7 +37,7 @@ func (r *Runner) KeepRun(ctx context.Context, caller *contract.Caller) error {
 	return err
 }
 
-// holdRun holds the run in one stream and returns why that has ended.
+// holdRun holds the run by one stream and returns the reason for the stream's end.
 func (r *Runner) holdRun(
 	ctx context.Context, caller *contract.Caller, known func(), told func(contract.DebugEvent),
 ) error {

@@ -1,4 +1,4 @@
-// Package toolrunner reaches the tool runners of workspaces over gRPC: their catalogues and their tools for the loop.
+// Package toolrunner calls the tool runners of workspaces over gRPC, for their catalogues and tools.
 package toolrunner
 
 import (
@@ -18,14 +18,14 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Workspaces knows the tool runners of all workspaces. It is safe for concurrent use.
+// Workspaces reaches the tool runners of all workspaces. It is safe for concurrent use.
 //
 // Goroutines: one for each workspace that it holds, until Close.
 type Workspaces struct {
 	dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
 	ttl  time.Duration
 
-	life    context.Context // until Close
+	life    context.Context // ended by Close
 	close   context.CancelFunc
 	holding sync.WaitGroup
 
@@ -39,8 +39,8 @@ type catalogueAt struct {
 	at    time.Time
 }
 
-// New returns workspaces that are reached with dial; the empty workspace is the only one there is. A catalogue is asked
-// for again after ttl.
+// New returns workspaces that are reached through dial. The empty name stands for the only workspace. A catalogue is
+// cached for ttl.
 func New(dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error), ttl time.Duration) *Workspaces {
 	life, end := context.WithCancel(context.Background())
 	return &Workspaces{
@@ -48,7 +48,7 @@ func New(dial func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, erro
 	}
 }
 
-// Open returns the tool runner of a workspace. It fails with unavailable if its address makes no sense.
+// Open returns the tool runner of a workspace. It fails with unavailable if dial fails.
 func (w *Workspaces) Open(workspace string) (loop.Tools, error) {
 	client, err := w.dial(workspace)
 	if err != nil {
@@ -65,7 +65,7 @@ type Runner struct {
 	client     toolrunnerv1.ToolRunnerServiceClient
 }
 
-// Catalogue returns the tools there are, as they were at most the time to live ago.
+// Catalogue returns all tools. The answer is at most the time to live old.
 func (r *Runner) Catalogue(ctx context.Context) (catalogue.Tools, error) {
 	w := r.workspaces
 	w.mu.Lock()
@@ -88,7 +88,7 @@ func (r *Runner) Catalogue(ctx context.Context) (catalogue.Tools, error) {
 	return tools, nil
 }
 
-// patience is how long a cancelled call may take to end before its records are given up.
+// patience is the time that a cancelled call has to end before its records are given up.
 const patience = 5 * time.Second
 
 // Run runs one call. See [loop.Tools].
@@ -120,7 +120,7 @@ func (r *Runner) Run(
 			wrote = true
 			output(ev.GetOutput().GetStream(), ev.GetOutput().GetText())
 		case ev.GetResult() != nil || ev.GetApproval() != nil:
-			// The end of the stream follows at once; a call that is read to its end is no broken one in anyone's traces.
+			// The end of the stream follows at once. Reading it keeps traces from showing the call as broken off.
 			_, _ = stream.Recv()
 			if ev.GetApproval() != nil {
 				question, records := toolwire.FromQuestion(ev.GetApproval())
@@ -131,8 +131,8 @@ func (r *Runner) Run(
 	}
 }
 
-// brokenOff interprets the end of a call without a result: a tool that has produced output was cut off, and if the
-// tool runner was not reached the effect is unknown.
+// brokenOff returns the error of a call without a result. The call is interrupted if its stream ended, or if it was
+// lost after output. Otherwise the error is the RPC's, and the call's effects are unknown.
 func brokenOff(err error, wrote bool) error {
 	f := fault.From(err)
 	if errors.Is(err, io.EOF) || wrote && f.Code == fault.Unavailable {
@@ -154,7 +154,7 @@ func grant(fingerprint string) *toolrunnerv1.ToolGrant {
 	return &toolrunnerv1.ToolGrant{Fingerprint: fingerprint}
 }
 
-// outcomeFromProto returns the outcome of a call. One that was cancelled has no outcome but its records.
+// outcomeFromProto returns the outcome of a call. A cancelled call has no outcome but its records.
 func outcomeFromProto(p *toolrunnerv1.ToolResult) (loop.ToolOutcome, error) {
 	out := loop.ToolOutcome{
 		Content: p.GetContent(), Err: fault.FromProto(p.GetError()),

@@ -29,12 +29,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a tool runner that answers as a test says.
+// fake is a tool runner with the test's answers.
 type fake struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	lists int
 	run   func(*toolrunnerv1.RunToolRequest, grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent]) error
-	// cancel is called by CancelTool, and run ends; nil is a tool runner that knows no such call.
+	// cancel is called by CancelTool, and has to make run end. If it is nil, the tool runner knows no such call.
 	cancel  func()
 	holdRun func(*toolrunnerv1.HoldRunRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldRunEvent]) error
 	hold    func(*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent]) error
@@ -98,7 +98,7 @@ func open(t *testing.T, f *fake, ttl time.Duration) loop.Tools {
 	return tools
 }
 
-// serve returns the workspaces of a harness, with one tool runner.
+// serve returns the workspaces of a harness, all with one tool runner.
 func serve(t *testing.T, f toolrunnerv1.ToolRunnerServiceServer, ttl time.Duration) *Workspaces {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -128,7 +128,8 @@ func serve(t *testing.T, f toolrunnerv1.ToolRunnerServiceServer, ttl time.Durati
 	return w
 }
 
-// The catalogue is read as it is, schemas as JSON with sorted keys, and asked for again only when it is old.
+// The catalogue is decoded unchanged, with sorted keys in its schemas, and is asked for again only after its time to
+// live.
 func TestCatalogue(t *testing.T) {
 	f := &fake{}
 	tools := open(t, f, time.Hour)
@@ -171,7 +172,7 @@ func send(stream grpc.ServerStreamingServer[toolrunnerv1.RunToolEvent], text str
 	})
 }
 
-// A call goes out with everything about its caller and comes back with output in order, result and records.
+// A call is sent with all details of its caller. Its output arrives in order, followed by the result and the records.
 func TestRun(t *testing.T) {
 	var got *toolrunnerv1.RunToolRequest
 	payload, err := structpb.NewStruct(map[string]any{"a": 1.0})
@@ -218,8 +219,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A caller that leaves cancels its call and is given the records of its effects; it does not wait for an unknown
-// call.
+// A caller that leaves cancels its call and gets the records of its effects. It does not wait for an unknown call.
 func TestCancel(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// The meaning of a call's end without a result depends on whether the tool had begun to write.
+// The error of a call without a result depends on whether the tool had written output.
 func TestBrokenCalls(t *testing.T) {
 	unavailable := fault.New(fault.Unavailable, "Stopping.")
 	for name, tt := range map[string]struct {
@@ -297,7 +297,7 @@ func TestBrokenCalls(t *testing.T) {
 	}
 }
 
-// A cage is asked for with all settings of its agent, and its events come as they happen, up to its end.
+// A cage is requested with all settings of its agent, and its events arrive in order up to its end.
 func TestHold(t *testing.T) {
 	var got *toolrunnerv1.HoldCageRequest
 	tools := open(t,
@@ -311,7 +311,7 @@ func TestHold(t *testing.T) {
 						Opened: &toolrunnerv1.CageOpened{CageId: "c", Tier: "userns", BestEffort: []string{"b"}, Summary: "s"},
 					},
 				},
-				{}, // of a kind this build does not know
+				{}, // of an unknown kind
 				{
 					Event: &toolrunnerv1.HoldCageEvent_Network{
 						Network: &commonv1.NetworkAttempt{At: 5, Target: "t", Allowed: true, Rule: "r"},
@@ -353,7 +353,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A cage that cannot be made, or is gone at once, is an error with its code.
+// A cage that cannot be made, or that ends at once, is an error with a code.
 func TestHoldIsRefused(t *testing.T) {
 	for want, hold := range map[fault.Code]func(
 		*toolrunnerv1.HoldCageRequest, grpc.ServerStreamingServer[toolrunnerv1.HoldCageEvent],
@@ -381,7 +381,8 @@ func TestHoldIsRefused(t *testing.T) {
 	}
 }
 
-// A run is held again after its tool runner was lost, until its end; a tool runner that refuses it is not asked again.
+// A run is held again after the loss of its tool runner, until the run's end. A tool runner that refuses the hold is
+// not asked again.
 func TestHoldRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -404,7 +405,7 @@ func TestHoldRun(t *testing.T) {
 				}
 				opened := &toolrunnerv1.HoldRunEvent{Event: &toolrunnerv1.HoldRunEvent_Opened{Opened: &toolrunnerv1.RunOpened{}}}
 				if err := stream.Send(opened); tries < 2 && err == nil {
-					return nil // the end of a stream is a loss too
+					return nil // the end of a stream is also a loss
 				}
 				return c.fails
 			}}

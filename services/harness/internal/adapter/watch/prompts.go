@@ -12,8 +12,8 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// Bounds in bytes of a conversation on a span: of one text, and of all messages of a request, of which the newest.
-// A request is repeated with each step.
+// The most bytes of a conversation on a span: of one text, and of the newest messages of a request together. Each
+// step repeats the request.
 const (
 	maxText     = 4 << 10
 	maxMessages = 12 << 10
@@ -39,7 +39,7 @@ type (
 	}
 )
 
-// masked returns the beginning of a text, its secrets masked.
+// masked returns the beginning of a text with its secrets masked.
 func masked(s string) string { return clip.Bytes(redact.Mask(clip.Bytes(s, 2*maxText)), maxText) }
 
 // conversation returns the system prompt and the newest messages of a request.
@@ -63,7 +63,7 @@ func conversation(req *llm.Request) (system []part, messages []message) {
 	return system, messages
 }
 
-// asked returns a request as attributes.
+// asked returns a request as span attributes.
 func asked(req *llm.Request) []attribute.KeyValue {
 	system, messages := conversation(req)
 	tools := make([]definition, len(req.Tools))
@@ -76,7 +76,7 @@ func asked(req *llm.Request) []attribute.KeyValue {
 	}
 }
 
-// answered returns an answer as an attribute.
+// answered returns an answer as a span attribute.
 func answered(done *llm.Done) attribute.KeyValue {
 	answer := message{Role: string(llm.RoleAssistant), Parts: parts(done.Blocks)}
 	return semconv.GenAIOutputMessagesKey.String(text([]message{answer}))
@@ -99,14 +99,14 @@ func parts(blocks []llm.Block) []part {
 	return out
 }
 
-// costDetails returns a cost as Langfuse reads it.
+// costDetails returns a cost in Langfuse's form.
 func costDetails(c *llm.Cost) string { return text(map[string]float64{"total": c.Total}) }
 
 // text returns v as JSON.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only texts and numbers go in
+		panic(err) // values are only strings and numbers
 	}
 	return string(b)
 }

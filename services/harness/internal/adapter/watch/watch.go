@@ -1,9 +1,9 @@
-// Package watch makes traces and metrics of the work of runs: it implements [loop.Watch].
+// Package watch makes traces and metrics of runs: it implements [loop.Watch].
 //
-// The spans follow the conventions for generative AI of OpenTelemetry 1.41.0: invoke_agent for an invocation, chat for
-// a request to a model, execute_tool for a call of a tool or of a child, and a span for each step around them. They
-// hold names, counts and codes. Prompts, answers, and inputs and results of tools are in them only where the operator
-// asks for that, masked and cut.
+// The spans follow OpenTelemetry's conventions 1.41.0 for generative AI: invoke_agent for an invocation, chat for a
+// request to a model, execute_tool for a call of a tool or of a child, and a span around each step. They hold names,
+// counts and codes. They hold prompts, answers, and the inputs and results of tools only if the operator enables
+// that, masked and cut.
 package watch
 
 import (
@@ -28,10 +28,10 @@ import (
 // ok is the code of success.
 const ok = "ok"
 
-// agentTrace is a request in the log.
+// agentTrace is the name of a logged request.
 const agentTrace = "agent.trace"
 
-// unknownTool stands for invented names of tools.
+// unknownTool replaces names of tools that the agent was not offered.
 const unknownTool = "unknown"
 
 // Watch implements [loop.Watch].
@@ -39,11 +39,11 @@ type Watch struct {
 	kit    *telemetry.Kit
 	log    *slog.Logger
 	tracer trace.Tracer
-	agents atomic.Int64 // at work
+	agents atomic.Int64 // number of working agents
 }
 
-// New returns a Watch for a process's traces and metrics, nil where there are neither. Where the operator asks for
-// prompts and there is no collector, requests go to log.
+// New returns a Watch for a process's traces and metrics, nil if the process has neither and logs no prompts. If the
+// operator enables prompts and there is no collector, requests are logged to log.
 func New(kit *telemetry.Kit, log *slog.Logger) loop.Watch {
 	if !kit.Traces() && !kit.Metrics() && (kit == nil || !kit.Prompts) {
 		return nil
@@ -83,7 +83,7 @@ func (w *Watch) Step(ctx context.Context, step int) (context.Context, func(error
 	}
 }
 
-// Request implements [loop.Watch]: a span in the step, or a line in the log.
+// Request implements [loop.Watch]. It makes a span in the step, or a log line.
 func (w *Watch) Request(ctx context.Context, r loop.RequestSeen) {
 	_, span := w.start(ctx, "pre_generation", "span", trace.SpanKindInternal,
 		attribute.Int("kaged.tools", len(r.Request.Tools)), attribute.Int("kaged.messages", len(r.Request.Messages)))
@@ -123,7 +123,7 @@ func (w *Watch) Call(ctx context.Context, c loop.CallSeen) (context.Context, fun
 	}
 }
 
-// measure counts a request to a model.
+// measure updates the metrics by a request to a model.
 func (w *Watch) measure(provider, model string, end loop.CallEnd) {
 	code := ok
 	if end.Err != nil {
@@ -148,7 +148,7 @@ func (w *Watch) measure(provider, model string, end loop.CallEnd) {
 	}
 }
 
-// describe puts the end of a request to a model on its span.
+// describe adds the end of a request to a model to its span.
 func (w *Watch) describe(span trace.Span, end loop.CallEnd) {
 	if u := end.Used; u != nil {
 		span.SetAttributes(semconv.GenAIUsageInputTokens(int(u.TotalInput())), semconv.GenAIUsageOutputTokens(int(u.Output)),
@@ -200,7 +200,7 @@ func (w *Watch) Tool(ctx context.Context, t loop.ToolSeen) (context.Context, fun
 	}
 }
 
-// start begins a span. Its kind for Langfuse is said where Langfuse gets it.
+// start begins a span. With Langfuse the span also has an observation type.
 func (w *Watch) start(
 	ctx context.Context, name, observation string, kind trace.SpanKind, attrs ...attribute.KeyValue,
 ) (context.Context, trace.Span) {
@@ -210,7 +210,8 @@ func (w *Watch) start(
 	return w.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// fail marks a span as failed with a code, unless err is nil. Its text may quote a conversation, and stays out.
+// fail marks a span as failed, unless err is nil. It records only the code: the error's text may quote a
+// conversation.
 func fail(span trace.Span, err *fault.Error) {
 	if err != nil {
 		span.SetAttributes(semconv.ErrorTypeKey.String(err.Code.String()))
@@ -218,7 +219,7 @@ func fail(span trace.Span, err *fault.Error) {
 	}
 }
 
-// providerName returns the name of a target's provider in the conventions, or its own where they have none.
+// providerName returns the conventions' name of a target's provider, or the provider's own name if they have none.
 func providerName(t llm.Target) string {
 	switch {
 	case t.Driver == "google":

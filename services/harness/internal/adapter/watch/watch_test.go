@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kit returns a Kit whose spans go to a collector, which has them after Stop.
+// kit returns a Kit that sends spans to a collector, which has them after Stop.
 func kit(t *testing.T, prompts bool) (*telemetry.Kit, *collector.Server) {
 	t.Helper()
 	c := collector.Start(t)
@@ -47,7 +47,7 @@ const (
 	secret   = "sk-abcdefghijklmnopqrstuvwx"
 )
 
-// play makes a step of a child, with a call that fails first and a tool, as the loop would.
+// play reports a step of a child, with a call that fails first and a tool, as the loop would.
 func play(ctx context.Context, w loop.Watch) {
 	ctx, agentOver := w.Agent(ctx, loop.AgentSeen{
 		RunID: "R", SessionID: "S", ProjectID: "P", OperatorID: "me", InvocationID: "I",
@@ -77,8 +77,8 @@ func play(ctx context.Context, w loop.Watch) {
 	agentOver(contract.Finished{Outcome: contract.Completed, Steps: 1})
 }
 
-// The spans of a run nest as the conventions say: the agent, its steps, their requests and tools. They hold names,
-// counts and codes, and no word of the conversation (H-OBS-LF-01, H-OBS-LF-02).
+// The spans of a run are nested by the conventions: the agent, its steps, and their requests and tools. They hold
+// names, counts and codes, and no text of the conversation (H-OBS-LF-01, H-OBS-LF-02).
 func TestSpans(t *testing.T) {
 	k, c := kit(t, false)
 	play(t.Context(), New(k, slog.New(slog.DiscardHandler)))
@@ -121,7 +121,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Where the operator asks for prompts, spans hold the conversation, its secrets masked, and not all of a long one.
+// If the operator enables prompts, spans hold the conversation with masked secrets. A long conversation is cut.
 func TestPrompts(t *testing.T) {
 	k, c := kit(t, true)
 	w := New(k, slog.New(slog.DiscardHandler))
@@ -159,7 +159,7 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// Without a collector, requests go to the log where the operator asks for prompts, their secrets masked (H-PIPE-OBS-02,
+// Without a collector, requests are logged if the operator enables prompts, with masked secrets (H-PIPE-OBS-02,
 // H-SCOPE-04).
 func TestPromptsWithoutACollector(t *testing.T) {
 	k, err := telemetry.Start(t.Context(), telemetry.Options{
@@ -186,7 +186,7 @@ func TestPromptsWithoutACollector(t *testing.T) {
 	}
 }
 
-// The metrics count the work that the spans tell of.
+// The metrics count the work that the spans describe.
 func TestMetrics(t *testing.T) {
 	k, _ := kit(t, false)
 	w := New(k, slog.New(slog.DiscardHandler))
@@ -219,7 +219,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Without traces and metrics runs are unwatched.
+// Without traces and metrics there is no Watch.
 func TestUnwatched(t *testing.T) {
 	if w := New(nil, nil); w != nil {
 		t.Errorf("%v", w)
