@@ -9,7 +9,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// withScout gives the root agent of a start a child with a provider of its own.
+// withScout returns a start whose root agent has a child with its own provider.
 func (r *rig) withScout(driver string) (*harnessv1.RunStart, *fakellm.Server) {
 	r.t.Helper()
 	start, model := r.start(driver), fakellm.Start(r.t)
@@ -25,7 +25,7 @@ func (r *rig) withScout(driver string) (*harnessv1.RunStart, *fakellm.Server) {
 	return start, model
 }
 
-// An agent calls its child through each wire format. The child's events come with its invocation, and its steps are
+// An agent calls its child through each wire format. The child's events carry its invocation id, and its steps are
 // answered like the root's.
 func TestAgents(t *testing.T) {
 	for _, driver := range []string{"anthropic", "openai", "openai-chat"} {
@@ -64,7 +64,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// The caller may stop an invocation, and the run goes on without it.
+// The caller can cancel an invocation, and the run continues without it.
 func TestCancelInvocation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -95,7 +95,7 @@ func TestCancelInvocation(t *testing.T) {
 	}
 }
 
-// A run that is to be handed over stops at a safe point, and none of its invocations has ended by that.
+// A run that is halted for a hand-over stops at a step boundary, and none of its invocations ends.
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -18,8 +18,8 @@ var approvalSubject = &commonv1.ApprovalSubject{
 	Preview: "+d",
 }
 
-// A call that needs approval goes up the stream as it came from the tool runner; the answer that comes down is for that
-// call alone, and decides whether the tool runner is asked again, with the grant.
+// A call that needs approval is sent to the caller as the tool runner reported it. The caller's answer applies to
+// that call only, and decides whether the tool runner is called again with the grant.
 func TestApprovalTravels(t *testing.T) {
 	t.Parallel()
 	for verdict, want := range map[harnessv1.ApprovalVerdict]struct {
@@ -41,7 +41,7 @@ func TestApprovalTravels(t *testing.T) {
 				asked.GetToolCallId() == "" || len(asked.GetAudit()) != 1 {
 				t.Errorf("%v %s", asked, d)
 			}
-			// An answer to another question is nobody's.
+			// An answer to an unknown question is ignored.
 			for _, id := range []string{"another", asked.GetApprovalId(), asked.GetApprovalId()} {
 				v := verdict
 				if id == "another" {
@@ -71,7 +71,7 @@ func TestApprovalTravels(t *testing.T) {
 	}
 }
 
-// A caller that says its last word while the run waits for approval ends it; the call is not made.
+// If the caller closes its side while the run waits for approval, the run ends and the call is not made.
 func TestNoAnswerComes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

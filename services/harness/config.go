@@ -10,42 +10,45 @@ import (
 	"kaged.dev/services/harness/internal/core/loop"
 )
 
-// Config is [services.harness] in local.toml. Sizes are bytes.
+// Config is [services.harness] in local.toml. Sizes are in bytes.
 type Config struct {
-	// CatalogueTTL is how long the tool runner's catalogue is believed.
+	// CatalogueTTL is the lifetime of the cached catalogue of the tool runner.
 	CatalogueTTL config.Duration `toml:"catalogue_ttl"`
-	// MaxHistoryBytes is how large a conversation may be.
+	// MaxHistoryBytes is the maximum size of a conversation.
 	MaxHistoryBytes int `toml:"max_history_bytes"`
-	// ConnectTimeout is how long connecting to a provider may take.
+	// ConnectTimeout is the maximum time to connect to a provider.
 	ConnectTimeout config.Duration `toml:"connect_timeout"`
-	// ModelIdle is the longest silence of a provider, ModelLongest the longest wait for one answer in all, signs of
-	// life included, MaxAnswerBytes the largest answer, at most 16 MiB, the size of one message to session-manager.
+	// ModelIdle is the longest silence of a provider. ModelLongest is the maximum time of one answer, keep-alives
+	// included. MaxAnswerBytes is the maximum size of an answer; it is at most 16 MiB, the size of one message to
+	// session-manager.
 	ModelIdle      config.Duration `toml:"model_idle"`
 	ModelLongest   config.Duration `toml:"model_longest"`
 	MaxAnswerBytes int             `toml:"max_answer_bytes"`
-	// LargeAnswersBytes bounds the memory of answers of more than 1 MiB while they come in, each counted as
-	// max_answer_bytes. Further ones are read no further until one of them is whole; their providers wait.
+	// LargeAnswersBytes is the memory for incoming answers of more than 1 MiB. Each counts as max_answer_bytes. Further
+	// large answers wait until one of them is complete.
 	LargeAnswersBytes int64 `toml:"large_answers_bytes"`
-	// EncodedBytes bounds the memory of encoded conversations, which are kept from one request of a run to the next. Past
-	// it, and with 0, a conversation is encoded anew for each request.
+	// EncodedBytes is the memory for encoded conversations, which are cached between the requests of a run. A
+	// conversation without a place in the cache is encoded again for each request; 0 turns the cache off.
 	EncodedBytes int64 `toml:"encoded_bytes"`
-	// RetryTries is how often the last target of an alias is asked, RetryDelay the time between the first two tries, which
-	// doubles, RetryLongest the longest time that is waited.
+	// RetryTries is the number of attempts at the last target of an alias. RetryDelay is the delay before the second
+	// attempt; it doubles with each attempt. RetryLongest is the longest delay.
 	RetryTries   int             `toml:"retry_tries"`
 	RetryDelay   config.Duration `toml:"retry_delay"`
 	RetryLongest config.Duration `toml:"retry_longest"`
-	// ParallelTools is how many tools of one turn run side by side.
+	// ParallelTools is the maximum number of tools of one turn that run at once.
 	ParallelTools int `toml:"parallel_tools"`
-	// ParallelAgents is how many children of a turn run side by side, TurnAgents how many a turn may call. LiveAgents is
-	// how many agents of a run may be at work at once, the root's included, unless session-manager names a number.
+	// ParallelAgents is the maximum number of children of one turn that run at once. TurnAgents is the maximum number
+	// of children that one turn may call. LiveAgents is the maximum number of agents of a run that work at once, the
+	// root agent included; a number from session-manager overrides it.
 	ParallelAgents int `toml:"parallel_agents"`
 	TurnAgents     int `toml:"turn_agents"`
 	LiveAgents     int `toml:"live_agents"`
-	// LoopCalls is how often an agent may make the same call with the same result in a row before it is told, LoopCycles
-	// how often the same two or three calls. If it goes on, it is ended.
+	// LoopCalls is the number of equal calls in a row, with equal results, after which an agent is warned. LoopCycles
+	// is that number for a cycle of two or three calls. If the agent repeats them after the warning, it is ended.
 	LoopCalls  int `toml:"loop_calls"`
 	LoopCycles int `toml:"loop_cycles"`
-	// CageLeave is how long the end of a run waits for its cage to end and for its writable folders to be searched.
+	// CageLeave is the longest wait, at the end of a run, for the end of its cage and the search of its writable
+	// folders.
 	CageLeave config.Duration `toml:"cage_leave"`
 }
 
@@ -74,7 +77,7 @@ func (c Config) limits() loop.Limits {
 	}
 }
 
-// Validate refuses limits that would make every run fail.
+// Validate refuses values with which every run would fail.
 func (c Config) Validate() error {
 	switch {
 	case c.CatalogueTTL < 0:

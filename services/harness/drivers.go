@@ -12,10 +12,10 @@ import (
 	"kaged.dev/services/harness/internal/adapter/rehearsal"
 )
 
-// keptRehearsals is how many parsed scripts are kept.
+// keptRehearsals is the number of parsed scripts that are kept.
 const keptRehearsals = 32
 
-// drivers lists the drivers there are by their names in configurations. They share the client's connections.
+// drivers returns the drivers by their names in configurations. They share the client's connections.
 func drivers(cfg Config, client *http.Client) models.Models {
 	opts := wire.Options{
 		Client: client, Idle: cfg.ModelIdle.D(), Longest: cfg.ModelLongest.D(), MaxAnswer: cfg.MaxAnswerBytes,
@@ -26,7 +26,7 @@ func drivers(cfg Config, client *http.Client) models.Models {
 		openai.Name:     func(t llm.Target) (llm.Driver, error) { return openai.New(t, opts), nil },
 		google.Name:     func(t llm.Target) (llm.Driver, error) { return google.New(t, opts), nil },
 		openai.ChatName: func(t llm.Target) (llm.Driver, error) { return openai.NewChat(t, opts), nil },
-		// A rehearsal parses its script when it is made.
+		// New parses the script, so the drivers are kept.
 		rehearsal.Name: models.Remembered(keptRehearsals, func(t llm.Target) (llm.Driver, error) {
 			return rehearsal.New(t), nil
 		}),

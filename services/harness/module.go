@@ -6,9 +6,9 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Module is the harness as a process may run it.
+// Module is the harness as a module of a process.
 //
-// Its Run stream carries each delta of each model, so in one process it is called directly.
+// The Run stream carries each delta of each model, so within one process the harness is called directly.
 var Module = host.Module{
 	Name: "harness", Defaults: DefaultConfig(),
 	Needs: []string{"tool-runner"}, Direct: true, New: newModule,

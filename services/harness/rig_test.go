@@ -22,11 +22,11 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// toolRunner is a tool runner with functions as tools. It keeps the requests it was given.
+// toolRunner is a tool runner with functions as its tools. It stores the requests it gets.
 type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	run map[string]func(ctx context.Context, input string) (string, error)
-	// asks says that calls are asked about before they run.
+	// asks makes each call need approval before it runs.
 	asks bool
 
 	mu   sync.Mutex // guards seen
@@ -90,7 +90,7 @@ func (r *toolRunner) Run(ctx context.Context) error {
 	return nil
 }
 
-// rig is a harness with its neighbours: a fake tool runner and a fake provider, over gRPC and HTTP as in production.
+// rig is a harness with a fake tool runner and a fake provider, over gRPC and HTTP as in production.
 type rig struct {
 	t      *testing.T
 	tools  *toolRunner
@@ -119,7 +119,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// project is a project of one agent with both tools, as session-manager compiles it.
+// project returns a project of one agent with both tools, as session-manager compiles it.
 func project() *harnessv1.CompiledProject {
 	return (&compile.Project{Slug: "demo", Version: 1, Root: &compile.Agent{
 		Key: "primary", Path: "primary", Model: "smart", PromptPath: "p.md", Tools: []string{"file.read", "file.write"},
@@ -150,7 +150,7 @@ func user(text string) *harnessv1.Message {
 	}
 }
 
-// watched is a run as its caller sees it.
+// watched is a run from its caller's side.
 type watched struct {
 	stream harnessv1.HarnessService_RunClient
 	events []*harnessv1.RunEvent
@@ -189,7 +189,7 @@ func stored(step int32, part harnessv1.StepPart) *harnessv1.RunRequest {
 	}
 }
 
-// granted lets a model call be made that is wanted.
+// granted returns the grant of a wanted model call.
 func granted(ev *harnessv1.RunEvent) *harnessv1.RunRequest {
 	return &harnessv1.RunRequest{Request: &harnessv1.RunRequest_Granted{Granted: &harnessv1.CallGranted{
 		InvocationId: ev.GetInvocationId(), Call: ev.GetCallWanted().GetCall(),
@@ -200,7 +200,7 @@ var cancelRequest = &harnessv1.RunRequest{
 	Request: &harnessv1.RunRequest_Cancel{Cancel: &harnessv1.RunCancel{Reason: "enough"}},
 }
 
-// next receives an event and answers it if it asks for an answer.
+// next receives an event, and answers it if the event needs an answer.
 func (w *watched) next() (*harnessv1.RunEvent, error) {
 	ev, err := w.stream.Recv()
 	if err != nil {
@@ -223,12 +223,12 @@ func (w *watched) next() (*harnessv1.RunEvent, error) {
 		err = w.stream.Send(answer)
 	}
 	if errors.Is(err, io.EOF) {
-		err = nil // The run is over; its last events are still to be read.
+		err = nil // The run has ended; its last events are still unread.
 	}
 	return ev, err
 }
 
-// until reads events up to one that is looked for.
+// until reads events up to the first that matches found.
 func (w *watched) until(t *testing.T, found func(*harnessv1.RunEvent) bool) *harnessv1.RunEvent {
 	t.Helper()
 	for {
@@ -242,7 +242,7 @@ func (w *watched) until(t *testing.T, found func(*harnessv1.RunEvent) bool) *har
 	}
 }
 
-// finish reads to the end of the run, which must be the end of the stream.
+// finish reads the end of the run, which must also end the stream.
 func (w *watched) finish(t *testing.T) *harnessv1.RunFinished {
 	t.Helper()
 	fin := w.until(t, func(ev *harnessv1.RunEvent) bool { return ev.GetFinished() != nil }).GetFinished()

@@ -20,15 +20,14 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// Deps are the service's collaborators.
+// Deps are the service's dependencies.
 type Deps struct {
 	Log *slog.Logger
-	// ToolRunner returns the tool runner of a workspace; the empty name is the only one there is.
+	// ToolRunner returns the tool runner of a workspace. The empty name stands for the only workspace.
 	ToolRunner func(workspace string) (toolrunnerv1.ToolRunnerServiceClient, error)
-	// Telemetry are the process's traces and metrics. It may be nil.
+	// Telemetry makes the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
-	// Hooks take part in compactions and in the beginning of sessions, in this order; none where no part of the process
-	// names any.
+	// Hooks are called, in this order, at compactions and at the beginning of sessions. It may be empty.
 	Hooks []loop.Hook
 	// CagesOnly refuses agents without a cage.
 	CagesOnly bool
@@ -41,7 +40,7 @@ type Service struct {
 	workspaces *toolrunner.Workspaces
 }
 
-// New builds the service; before Run it starts no goroutine and dials no peer.
+// New returns the service. It starts no goroutine and dials no peer; Run does.
 func New(cfg Config, deps Deps) (*Service, error) {
 	client := wire.NewClient(cfg.ConnectTimeout.D())
 	workspaces := toolrunner.New(deps.ToolRunner, cfg.CatalogueTTL.D())
@@ -59,10 +58,10 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	harnessv1.RegisterHarnessServiceServer(r, s.server)
 }
 
-// Drain lets each run end at its next step boundary.
+// Drain lets each run stop at its next step boundary.
 func (s *Service) Drain(ctx context.Context) { s.server.Drain(ctx) }
 
-// Run waits for the end of ctx, then ends every run that is still under way.
+// Run waits for the end of ctx, then ends every active run.
 func (s *Service) Run(ctx context.Context) error {
 	<-ctx.Done()
 	s.server.Stop()

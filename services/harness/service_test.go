@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The harness can be built and dropped, and runs and stops twice on the same data without leaving a goroutine.
+// The harness can be built and dropped, and it starts and stops twice on the same data without leaving a goroutine.
 func TestLifecycle(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Lifecycle(t, Module, func() host.Options {
@@ -31,7 +31,7 @@ func TestLifecycle(t *testing.T) {
 	})
 }
 
-// A limit that would make every run fail is refused with its key.
+// A value that would make every run fail is refused with its key.
 func TestConfig(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
@@ -66,7 +66,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A complete run with each wire format: the model calls a tool, which runs at the tool runner, and answers with its
+// A complete run in each wire format: the model calls a tool, the tool runner runs it, and the model answers with its
 // result.
 func TestRun(t *testing.T) {
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
@@ -104,8 +104,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A connection that breaks during an answer is opened again with each wire format: the text is withdrawn, and the usage
-// of the turn includes both attempts.
+// A connection that breaks during an answer is opened again in each wire format. The text is retracted, and the
+// turn's usage includes both attempts.
 func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
 		t.Run(driver, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// A cancel in the middle of the stream ends the provider's request; the received part is kept (H-CANCEL-01).
+// A cancel in mid-answer ends the provider's request, and the received part is kept (H-CANCEL-01).
 func TestCancelReachesTheProvider(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -157,8 +157,8 @@ func TestCancelReachesTheProvider(t *testing.T) {
 	}
 }
 
-// A run on hold is prepared up to its first request. Its record is sent and answered, and the model is called only
-// after the go. A run that is abandoned on hold never calls the model.
+// A run on hold is prepared up to its first request. The request's record is sent and granted, and the model is
+// called only after the go. A run that is abandoned on hold never calls the model.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"anthropic", "google", "openai", "openai-chat"} {
@@ -257,7 +257,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A caller that violates the order of requests gets an error; a caller that cancels before the start gets the end.
+// A caller that violates the order of requests gets an error. A caller that cancels before the start gets the end of
+// the run.
 func TestOrderOfRequests(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -319,7 +320,7 @@ func TestOrderOfRequests(t *testing.T) {
 	}
 }
 
-// If its caller closes the sending side, a run continues as long as it needs no answer, and then ends as cancelled.
+// If its caller closes the sending side, a run continues until it needs an answer, and then ends as cancelled.
 func TestHalfClosed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -347,7 +348,7 @@ func TestHalfClosed(t *testing.T) {
 	}
 }
 
-// If the tool runner cannot be reached, runs are refused with unavailable, and do not hang.
+// If the tool runner is unreachable, runs fail with unavailable and do not hang.
 func TestNoToolRunner(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

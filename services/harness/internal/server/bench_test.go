@@ -25,7 +25,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// world has models, tools and prices at no cost: only the harness with its gRPC is measured.
+// world is a set of models, tools and prices without cost, so that only the harness and its gRPC are measured.
 type world struct {
 	answer func(req llm.Request, yield func(llm.Event, error) bool)
 }
@@ -76,14 +76,14 @@ func benchClient(b testing.TB, w world) harnessv1.HarnessServiceClient {
 	return clientOf(b, w, w)
 }
 
-// clientOf returns a client of a harness with models.
+// clientOf returns a client of a new harness with the given models.
 func clientOf(b testing.TB, w world, models loop.Models) harnessv1.HarnessServiceClient {
 	b.Helper()
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	listener := bufconn.Listen(256 << 10)
 	srv := grpc.NewServer(rpc.ServerOptions(log)...)
 	limits := loop.DefaultLimits()
-	limits.CallRepeats, limits.CycleRepeats = 1<<20, 1<<20 // the model of a benchmark repeats itself
+	limits.CallRepeats, limits.CycleRepeats = 1<<20, 1<<20 // the model of a benchmark repeats its calls
 	s := New(Deps{
 		Limits: limits, Log: log, Workspaces: worldSpaces{w}, Models: models, Prices: w, MaxHistoryBytes: 64 << 20,
 		Memories: llm.NewMemories(64 << 20),
@@ -142,7 +142,7 @@ func beginRun(
 	return stream
 }
 
-// grant lets a model call be made if an event wants one, and reports whether it does.
+// grant grants the model call if the event wants one, and reports whether it does.
 func grant(b testing.TB, stream harnessv1.HarnessService_RunClient, ev *harnessv1.RunEvent) bool {
 	b.Helper()
 	w := ev.GetCallWanted()
@@ -158,7 +158,7 @@ func grant(b testing.TB, stream harnessv1.HarnessService_RunClient, ev *harnessv
 	return true
 }
 
-// play runs one run, answering as session-manager does but without a store, and returns the number of events.
+// play plays one run, with the answers of session-manager but without a store, and returns the number of events.
 func play(b testing.TB, client harnessv1.HarnessServiceClient, history []*harnessv1.Message) int {
 	b.Helper()
 	stream := beginRun(b, client, history)
@@ -184,8 +184,8 @@ func play(b testing.TB, client harnessv1.HarnessServiceClient, history []*harnes
 	}
 }
 
-// BenchmarkRound measures one tool round in a run of a hundred: from the model's answer to its next request. The first
-// number beside ns/op is the mean, per round.
+// BenchmarkRound measures one round of tools in a run of a hundred: from the model's answer to its next request. The
+// metric beside ns/op is the mean per round.
 func BenchmarkRound(b *testing.B) {
 	var ended time.Time
 	var spent time.Duration
@@ -210,7 +210,7 @@ func BenchmarkRound(b *testing.B) {
 	b.ReportMetric(float64(spent.Microseconds())/float64(rounds), "µs/round")
 }
 
-// BenchmarkBurst measures twenty thousand deltas without pause, and how many events they become.
+// BenchmarkBurst measures twenty thousand deltas without a pause, and the number of events for them.
 func BenchmarkBurst(b *testing.B) {
 	const deltas = 20_000
 	client := benchClient(b, world{answer: func(_ llm.Request, yield func(llm.Event, error) bool) {

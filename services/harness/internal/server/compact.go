@@ -17,7 +17,7 @@ import (
 
 type compactStream = grpc.BidiStreamingServer[harnessv1.CompactRequest, harnessv1.CompactResponse]
 
-// Compact estimates or compacts the conversation of the root agent while no run is at work.
+// Compact estimates or compacts the conversation of an agent between runs.
 func (s *Server) Compact(stream compactStream) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *Server) Compact(stream compactStream) error {
 	}
 }
 
-// granter asks the caller, which answers one call after the other.
+// granter returns a Granter that asks the caller. The caller answers one call after the other.
 func granter(stream compactStream) loop.Granter {
 	return func(_ context.Context, w contract.CallWanted) (contract.CallGranted, error) {
 		if err := stream.Send(harnesswire.Wanted(w)); err != nil {

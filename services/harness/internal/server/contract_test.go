@@ -8,8 +8,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// A run is given all its inputs (H-STREAM-ENTRY-02), and reports events in terms of its own: the sequencer alone
-// decides their channel and number (H-STREAM-ENTRY-04).
+// A run gets all its inputs (H-STREAM-ENTRY-02), and its events have no channel and number: the sequencer alone
+// assigns these (H-STREAM-ENTRY-04).
 func TestContract(t *testing.T) {
 	t.Parallel()
 	file := harnessv1.File_kaged_harness_v1_harness_service_proto

@@ -12,7 +12,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// startFromProto reads a start. It fails with bad_request if a field is missing or out of range.
+// startFromProto converts a start. It fails with bad_request if a field is missing or out of range.
 func startFromProto(p *harnessv1.RunStart) (*started, error) {
 	if p.GetCompiled().GetRoot() == nil {
 		return nil, fault.New(fault.BadRequest, "A run needs a snapshot with a root agent.")
@@ -55,7 +55,7 @@ func partFromProto(p harnessv1.StepPart) loop.Part {
 	return 0
 }
 
-// size is about how many bytes a message holds.
+// size estimates the bytes of a message in memory.
 func size(m llm.Message) int {
 	const overhead = 64
 	n := overhead

@@ -13,9 +13,9 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// The largest answer that the configuration allows is one message, however it is made up.
+// The largest answer that the configuration allows fits into one message, in any division into blocks.
 func TestTheLargestTurnIsOneMessage(t *testing.T) {
-	const perBlock = 256 // an answer's overhead for a block besides its bytes
+	const perBlock = 256 // an answer's overhead for each block
 	name := strings.Repeat("n", 64)
 	calls := make([]llm.Block, rpc.MaxMessage/(perBlock+2*len(name)))
 	for i := range calls {

@@ -20,7 +20,7 @@ import (
 // provider answers every request with a call of file.read, in the format of Anthropic or of OpenAI's chat.
 type provider struct {
 	chat  bool
-	ended time.Time // of the last answer, zero before
+	ended time.Time // end of the last answer; zero before
 	first time.Duration
 	begun time.Time
 	spent time.Duration
@@ -36,7 +36,7 @@ func (p *provider) Open(t llm.Target) (llm.Driver, error) {
 	return anthropic.New(t, opts), nil
 }
 
-// RoundTrip measures the time since the answer before, up to the last byte of the request.
+// RoundTrip measures the time from the last answer, or from the run's begin, to the last byte of the request.
 func (p *provider) RoundTrip(req *http.Request) (*http.Response, error) {
 	if _, err := io.Copy(io.Discard, req.Body); err != nil {
 		return nil, err
@@ -105,9 +105,9 @@ func longHistory(n int) []*harnessv1.Message {
 	return append(history, question...)
 }
 
-// BenchmarkLongRun measures a step with the encoder of a provider, beside the size of the conversation before the run:
-// µs/round from the model's answer to the last byte of the next request, and µs/first from the run's begin to that of
-// the first request. A result of a tool has 3 KB.
+// BenchmarkLongRun measures a step with a provider's encoder, by the size of the conversation before the run.
+// µs/round is the time from the model's answer to the last byte of the next request. µs/first is the time from the
+// run's begin to the last byte of the first request. A tool result has 3 KB.
 func BenchmarkLongRun(b *testing.B) {
 	for _, chat := range []bool{false, true} {
 		for _, n := range []int{20, 200, 2000} {

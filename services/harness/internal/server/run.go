@@ -19,8 +19,8 @@ import (
 
 type runStream = grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]
 
-// Run runs one agent. Everything that can go wrong with the run itself is in its last event; an error is a caller that
-// does not keep to the order of requests, or a server that stops.
+// Run runs one agent. A failure of the run itself is in its last event. Run fails only if the caller breaks the order
+// of requests, or if the server stops.
 func (s *Server) Run(stream runStream) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Server) Run(stream runStream) error {
 	return run.finish(tree.Run(ctx))
 }
 
-// loopDeps returns the collaborators of a run in a workspace.
+// loopDeps returns the dependencies of a run in a workspace.
 func (s *Server) loopDeps(tools loop.Tools, stopping <-chan struct{}) loop.Deps {
 	return loop.Deps{
 		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Watch: s.deps.Watch,
@@ -66,14 +66,14 @@ func (s *Server) loopDeps(tools loop.Tools, stopping <-chan struct{}) loop.Deps 
 	}
 }
 
-// started are the parameters of a run.
+// started holds the parameters of a run.
 type started struct {
 	loop.Start
 	workspace string
 	onHold    bool
 }
 
-// receive reads requests up to begin. It returns nil without an error if the run was cancelled before.
+// receive reads requests up to begin. It returns nil without an error if the caller cancels the run before begin.
 func (s *Server) receive(stream runStream) (*started, error) {
 	var start *started
 	held := 0
@@ -116,8 +116,8 @@ func (s *Server) receive(stream runStream) (*started, error) {
 	}
 }
 
-// goOn adds an invocation of a run that was handed over to a start, or further messages to the last one, and returns
-// the bytes of all pieces of the conversations.
+// goOn adds an unfinished invocation of a handed over run to a start, or adds further parts to the last one. It
+// returns the bytes of all conversations so far.
 func (s *Server) goOn(start *started, p *harnessv1.Continued, held int) (int, error) {
 	c := harnesswire.FromContinued(p)
 	for _, m := range c.Messages {
@@ -147,7 +147,7 @@ func (s *Server) tooLong() error {
 		With("limit_bytes", s.deps.MaxHistoryBytes)
 }
 
-// take adds a piece of the conversation to a start and returns the bytes of all pieces.
+// take adds a part of the conversation to a start and returns the bytes of all conversations so far.
 func (s *Server) take(start *started, h *harnessv1.History, held int) (int, error) {
 	for _, m := range h.GetMessages() {
 		message := llmproto.FromMessage(m)

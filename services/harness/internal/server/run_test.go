@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A caller that does not read stops the reading of the provider, across all buffers between them, and gets
-// everything once it reads on.
+// A caller that does not read stops the reading of the provider, across all buffers in between, and receives
+// everything after it reads again.
 func TestBackpressureReachesTheProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pieces, size = 1000, 16 << 10

@@ -1,4 +1,4 @@
-// Package server answers the harness's RPCs: it translates requests to core and results to events.
+// Package server implements the harness's RPCs: it translates requests for core, and results to events.
 package server
 
 import (
@@ -15,11 +15,11 @@ import (
 
 // Workspaces finds the tool runner of a workspace.
 type Workspaces interface {
-	// Open returns the tool runner of a workspace; the empty name is the only one there is.
+	// Open returns the tool runner of a workspace. The empty name stands for the only workspace.
 	Open(workspace string) (loop.Tools, error)
 }
 
-// Deps are the server's collaborators.
+// Deps are the server's dependencies.
 type Deps struct {
 	Log        *slog.Logger
 	Workspaces Workspaces
@@ -27,13 +27,13 @@ type Deps struct {
 	Prices     loop.Prices
 	// Watch may be nil.
 	Watch loop.Watch
-	// MaxHistoryBytes is how large a conversation may be.
+	// MaxHistoryBytes is the largest conversation of a run, in bytes.
 	MaxHistoryBytes int
 	// Limits bounds each run.
 	Limits loop.Limits
-	// Memories bound what drivers keep of conversations between requests; nil keeps nothing.
+	// Memories bounds the drivers' caches of encoded conversations; nil turns the caches off.
 	Memories *llm.Memories
-	// Hooks take part in runs, in this order.
+	// Hooks are called in this order.
 	Hooks []loop.Hook
 	// CagesOnly refuses agents without a cage.
 	CagesOnly bool
@@ -41,19 +41,20 @@ type Deps struct {
 
 // Server is the harness's gRPC server. Drain and Stop are safe to call at any time, and twice.
 //
-// Goroutines: per run one that reads the caller's stream and ends with it; one per Drain, which ends with the last run.
+// Goroutines: one for each run, which reads the caller's stream until it ends; one for each Drain, which ends with
+// the last run.
 type Server struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	deps Deps
 	pace loop.Pace
-	// meters are the corrections of estimates.
+	// meters are the corrections of token estimates.
 	meters loop.Meters
 
-	runs     sync.WaitGroup // runs that are under way
-	helpers  sync.WaitGroup // the other goroutines
-	mu       sync.Mutex     // guards draining, so that no run starts once it is set
+	runs     sync.WaitGroup // active runs
+	helpers  sync.WaitGroup // the goroutines of runs and of Drain
+	mu       sync.Mutex     // guards draining, so that no run starts after it is set
 	draining bool
-	stopping context.Context // ended by Drain: runs end at their next step boundary
+	stopping context.Context // ended by Drain: runs stop at their next step boundary
 	stop     context.CancelFunc
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends every run at once
@@ -67,7 +68,7 @@ func New(deps Deps) *Server {
 	return s
 }
 
-// begin counts a run, or refuses it because the server stops.
+// begin counts a run. It refuses the run if the server stops.
 func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// Drain refuses new runs, lets each run end at its next step boundary, and returns when they have ended. When ctx ends
+// Drain refuses new runs, lets each run stop at its next step boundary, and returns when all have ended. If ctx ends
 // before, it ends them at once.
 func (s *Server) Drain(ctx context.Context) {
 	s.mu.Lock()
@@ -97,8 +98,8 @@ func (s *Server) Drain(ctx context.Context) {
 	}
 }
 
-// Stop ends every run and returns when all goroutines of the server have ended. A run with a caller that does not
-// read ends with its stream, so the gRPC server must have been stopped.
+// Stop ends every run and returns when all goroutines of the server have ended. The gRPC server must be stopped
+// before: a run with a caller that does not read ends only with its stream.
 func (s *Server) Stop() {
 	s.cancel(loop.Stopped())
 	s.Drain(s.ctx)

@@ -20,34 +20,34 @@ const (
 	stopError   = llm.StopError
 )
 
-// runSink is the caller of a run: events go to it, and its answers come from it.
+// runSink is the [loop.Sink] of a caller: it sends events to the caller and receives the caller's answers.
 //
-// Sending blocks while the caller does not read: the loop then stops reading the provider.
+// Emit blocks while the caller does not read, and the loop then stops reading the provider.
 type runSink struct {
 	stream runStream
 
 	send sync.Mutex // one event at a time
 
 	mu     sync.Mutex                        // guards the fields below
-	stored map[string]*progress              // by the id of the invocation, of those that are under way
-	routes map[string]contract.Route         // the newest, until they are taken
-	todos  contract.OpenTodos                // the newest
-	steers []contract.Steer                  // until the root agent takes them
-	ended  error                             // why no answer comes any more
-	asked  map[string]chan contract.Decision // by the approval's id, each with room for its answer
-	silent chan struct{}                     // closed when no answer comes any more
-	wanted map[string]wanted                 // by the invocation
+	stored map[string]*progress              // by invocation id; only active invocations
+	routes map[string]contract.Route         // newest routes that the loop has not taken yet
+	todos  contract.OpenTodos                // the newest todos
+	steers []contract.Steer                  // messages that the root agent has not taken yet
+	ended  error                             // the reason why no further answer comes
+	asked  map[string]chan contract.Decision // by approval id; each channel has room for its answer
+	silent chan struct{}                     // closed when no further answer comes
+	wanted map[string]wanted                 // by invocation id
 
 	released chan struct{} // closed when models may be asked
 }
 
-// progress is how much of an invocation is on disk.
+// progress is the stored part of an invocation.
 type progress struct {
-	last int           // the place of the last half that is
-	news chan struct{} // holds one token when that has changed
+	last int           // place of the last stored half
+	news chan struct{} // holds one token after a change of last
 }
 
-// place returns where a half stands among those of its invocation.
+// place returns the number of a half among the halves of its invocation.
 func place(step int, part loop.Part) int { return 2*step + int(part) }
 
 func newProgress() *progress { return &progress{news: make(chan struct{}, 1)} }
@@ -77,14 +77,14 @@ func (r *runSink) Emit(h contract.Happening) error {
 	return r.stream.Send(ev)
 }
 
-// follow keeps how much of an invocation is stored.
+// follow starts to record the stored halves of an invocation.
 func (r *runSink) follow(invocation string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stored[invocation] = newProgress()
 }
 
-// forget undoes follow.
+// forget ends follow.
 func (r *runSink) forget(invocation string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func (r *runSink) hold(ctx context.Context) error {
 	}
 }
 
-// onHold reports whether models may not be asked yet. It is for the goroutine that listens.
+// onHold reports whether models may not be asked yet. Only the listening goroutine may call it.
 func (r *runSink) onHold() bool {
 	select {
 	case <-r.released:
@@ -115,8 +115,8 @@ func (r *runSink) onHold() bool {
 	}
 }
 
-// Stored waits for the caller's word on the half of a step. The results of an agent below the root need none: the
-// record of its next request stands behind them.
+// Stored waits until the caller has stored a half of a step. The results of a child are not awaited: the record of
+// its next request is stored after them.
 func (r *runSink) Stored(ctx context.Context, half loop.Half) (loop.Stored, error) {
 	r.mu.Lock()
 	p := r.stored[half.InvocationID]
@@ -157,7 +157,7 @@ func (r *runSink) answer(p *progress, half loop.Half) (bool, loop.Stored, error)
 	return true, stored, nil
 }
 
-// Ask sends a request for approval and waits for the caller's word.
+// Ask sends a request for approval and waits for the caller's decision.
 func (r *runSink) Ask(ctx context.Context, invocation string, q contract.ApprovalRequested) (contract.Decision, error) {
 	answer := make(chan contract.Decision, 1)
 	r.mu.Lock()
@@ -187,7 +187,7 @@ type wanted struct {
 	answer chan contract.CallGranted // with room for the answer
 }
 
-// Grant sends a model call that is wanted and waits for the caller's word.
+// Grant sends a wanted model call and waits for the caller's answer.
 func (r *runSink) Grant(ctx context.Context, invocation string, w contract.CallWanted) (contract.CallGranted, error) {
 	waiting := wanted{call: w.Call, answer: make(chan contract.CallGranted, 1)}
 	r.mu.Lock()
@@ -211,7 +211,7 @@ func (r *runSink) Grant(ctx context.Context, invocation string, w contract.CallW
 	}
 }
 
-// granted hands on an answer, once. One that is not awaited is passed over.
+// granted delivers the answer to a waiting call. It ignores other answers.
 func (r *runSink) granted(p *harnessv1.CallGranted) {
 	invocation, g := harnesswire.FromGranted(p)
 	r.mu.Lock()
@@ -222,7 +222,7 @@ func (r *runSink) granted(p *harnessv1.CallGranted) {
 	}
 }
 
-// decide hands on an answer. Late and duplicate answers are dropped.
+// decide delivers the answer to a waiting question. It ignores late and repeated answers.
 func (r *runSink) decide(d *harnessv1.ApprovalDecision) {
 	id, decision := harnesswire.FromDecision(d)
 	r.mu.Lock()
@@ -233,8 +233,8 @@ func (r *runSink) decide(d *harnessv1.ApprovalDecision) {
 	}
 }
 
-// listen reads the caller's requests until the stream ends. The word of the caller that ends the run is cancel's
-// cause; halt has it end at its next boundary.
+// listen reads the caller's requests until the stream ends. A cancel of the caller becomes the cause of cancel. halt
+// ends the run at its next step boundary.
 func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt func()) {
 	for {
 		req, err := r.stream.Recv()
@@ -243,7 +243,7 @@ func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt fu
 			return
 		}
 		if errors.Is(err, io.EOF) {
-			// The caller has said its last word but reads on: the run may go on as far as it needs no answer.
+			// The caller sends nothing more but still reads: the run goes on until it needs an answer.
 			r.mu.Lock()
 			r.ended = fault.New(fault.Cancelled, "The caller of the run answers no more.")
 			r.mu.Unlock()
@@ -278,7 +278,7 @@ func (r *runSink) listen(run *loop.Tree, cancel context.CancelCauseFunc, halt fu
 	}
 }
 
-// take notes that a half is stored. One of an invocation that is over, or never was, is passed over.
+// take records that a half is stored. It ignores halves of unknown and ended invocations.
 func (r *runSink) take(s *harnessv1.StepStored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
