@@ -41,8 +41,7 @@ type auditProcessor struct {
 	invocation string
 	head       contract.AuditHead // the head of the chain
 
-	recorded int    // number of recorded messages of this run's requests
-	prefix   uint64 // the seal of the request up to these messages
+	recorded snapshot // the last request of this run in the chain
 }
 
 // ProcessInput records the first request of a run. It continues the session's chain if the request begins as
@@ -53,14 +52,15 @@ func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
 	if n := a.head.Items; n > 0 && n <= len(items) && chain("", items[:n]) == a.head.Hash {
 		base = a.head
 	}
+	a.recorded.take(&call.Request)
 	return a.record(preGeneration, call, base, items[base.Items:])
 }
 
 // ProcessInputStep records the new items since the last request of the run.
 func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
-	req := &call.Request
-	if a.recorded <= len(req.Messages) && seal(req, a.recorded) == a.prefix {
-		return a.record(preGenerationStep, call, a.head, messageItems(req.Messages[a.recorded:]))
+	before := len(a.recorded.messages)
+	if a.recorded.take(&call.Request) {
+		return a.record(preGenerationStep, call, a.head, messageItems(call.Request.Messages[before:]))
 	}
 	return a.record(preGenerationStep, call, contract.AuditHead{}, requestItems(call))
 }
@@ -97,8 +97,6 @@ func (a *auditProcessor) record(event string, call *Call, base contract.AuditHea
 		base, items = next, items[n:]
 	}
 	call.Hash = base.Hash
-	a.recorded = len(call.Request.Messages)
-	a.prefix = seal(&call.Request, a.recorded)
 	if a.head == base {
 		return nil
 	}

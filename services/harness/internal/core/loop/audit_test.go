@@ -235,13 +235,12 @@ func TestPipeline(t *testing.T) {
 	second := &probe{order: &order, name: "second"}
 	p := pipeline{first, second}
 	call := &Call{Step: 1}
-	one, err := p.input(t.Context(), call)
-	if err != nil || call.Request.System[0] != "changed" || one != whole(&call.Request) {
+	if err := p.input(t.Context(), call); err != nil || call.Request.System[0] != "changed" {
 		t.Error(err, call)
 	}
 	for step := 2; step <= 3; step++ {
 		call := &Call{Step: step}
-		if _, err := p.input(t.Context(), call); err != nil {
+		if err := p.input(t.Context(), call); err != nil {
 			t.Error(err)
 		}
 	}
@@ -253,23 +252,29 @@ func TestPipeline(t *testing.T) {
 		t.Errorf("%+v %+v %v", first, second, order)
 	}
 	first.fail = fault.New(fault.BadRequest, "No.")
-	if _, err := p.input(t.Context(), &Call{Step: 4}); err == nil || second.steps != 3 {
+	if err := p.input(t.Context(), &Call{Step: 4}); err == nil || second.steps != 3 {
 		t.Error("a processor that refuses did not stop the pipeline")
 	}
 }
 
-// A request that changed after the pipeline is not sent (H-PIPE-01). Different requests have different seals.
-func TestSeal(t *testing.T) {
+// A request that changed after the pipeline is not sent (H-PIPE-01).
+func TestChangedRequestIsNotSent(t *testing.T) {
 	r := &invocation{}
-	a := attempts{run: r, call: &Call{Request: llm.Request{System: []string{"a"}}}, seal: 1}
+	req := llm.Request{System: []string{"a"}}
+	r.sealed.take(&req)
+	a := attempts{run: r, call: &Call{Request: req}}
+	a.call.Request.System[0] = "b"
 	if _, err := a.once(t.Context(), candidate{}); fault.CodeOf(err) != fault.Internal {
-		t.Error(err)
+		t.Errorf("got %v, want %s", err, fault.Internal)
 	}
+}
+
+// A snapshot matches its own request alone. A request that continues it differs from it in its end only.
+func TestSnapshot(t *testing.T) {
 	text := func(s string) llm.Message {
 		return llm.Message{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: s}}}}
 	}
-	seen := map[uint64]int{}
-	for i, req := range []llm.Request{
+	requests := []llm.Request{
 		{},
 		{System: []string{""}},
 		{System: []string{"ab"}},
@@ -294,11 +299,61 @@ func TestSeal(t *testing.T) {
 			},
 		},
 		{Messages: []llm.Message{{Role: llm.RoleUser, Blocks: []llm.Block{{}}}}},
-	} {
-		s := whole(&req)
-		if j, dup := seen[s]; dup {
-			t.Errorf("requests %d and %d have one seal", i, j)
+	}
+	var zero snapshot
+	for i := range requests {
+		if zero.matches(&requests[i]) {
+			t.Errorf("no request matches request %d", i)
 		}
-		seen[s] = i
+		var s snapshot
+		if s.take(&requests[i]) {
+			t.Errorf("request %d continues no request", i)
+		}
+		for j := range requests {
+			if got := s.matches(&requests[j]); got != (i == j) {
+				t.Errorf("the snapshot of request %d matches request %d: got %t, want %t", i, j, got, i == j)
+			}
+		}
+	}
+}
+
+// A snapshot that follows a conversation sees each change in what it has copied, in place too.
+func TestSnapshotOfAGrowingConversation(t *testing.T) {
+	opaque := []byte("opaque")
+	call := &llm.ToolCall{ID: "1", Name: "file.read", Input: "{}"}
+	req := llm.Request{Messages: []llm.Message{
+		{Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: "go"}}}},
+		{Role: llm.RoleAssistant, Blocks: []llm.Block{{Thinking: &llm.Thinking{Opaque: opaque}}, {Call: call}}},
+	}}
+	var s snapshot
+	s.take(&req)
+	grow := func() {
+		req.Messages = append(req.Messages, llm.Message{
+			Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "done"}}},
+		})
+	}
+	grow()
+	req.Note = "a note"
+	if !s.take(&req) || !s.matches(&req) {
+		t.Error("a request with one message more, and a note, does not continue the last")
+	}
+	for name, change := range map[string]func(){
+		"bytes of a block":       func() { opaque[0] = 'O' },
+		"text of a block":        func() { call.Input = `{"path":"a"}` },
+		"fewer messages":         func() { req.Messages = req.Messages[:2] },
+		"limit of the answer":    func() { req.MaxOutputTokens = 7 },
+		"order of equal lengths": func() { req.Messages[0], req.Messages[1] = req.Messages[1], req.Messages[0] },
+	} {
+		change()
+		if s.matches(&req) {
+			t.Errorf("%s: the changed request matches", name)
+		}
+		grow()
+		if s.take(&req) {
+			t.Errorf("%s: the changed request continues the last", name)
+		}
+		if !s.matches(&req) {
+			t.Errorf("%s: a new snapshot does not match its request", name)
+		}
 	}
 }

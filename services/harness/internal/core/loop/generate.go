@@ -81,7 +81,6 @@ type attempts struct {
 	maxOutput  int
 	candidates []candidate
 	call       *Call // for the last target asked; nil before
-	seal       uint64
 	tried      int
 	retracted  bool           // an answer broke off and was retracted
 	errs       []*fault.Error // errors of the targets asked
@@ -186,8 +185,9 @@ func (a *attempts) prepare(ctx context.Context, c candidate) error {
 		Request: v.request(),
 	}
 	call.Request.MaxOutputTokens = a.maxOutput
-	sealed, err := v.pipeline.input(ctx, call)
-	a.call, a.seal = call, sealed
+	err := v.pipeline.input(ctx, call)
+	a.call = call
+	v.sealed.take(&call.Request)
 	return err
 }
 
@@ -197,7 +197,7 @@ func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
 		return answer{}, err
 	}
 	req := a.call.Request
-	if whole(&req) != a.seal {
+	if !a.run.sealed.matches(&req) {
 		return answer{}, fault.New(fault.Internal, "The model request changed after it was recorded, so it was not sent.")
 	}
 	v := a.run

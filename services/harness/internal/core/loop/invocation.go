@@ -45,6 +45,7 @@ type invocation struct {
 	held       *budget.Reservation // reservation of the last model call; nil before the first
 
 	pipeline    pipeline
+	sealed      snapshot // of the last request that left the pipeline
 	system      []string
 	tools       []llm.Tool
 	offers      map[string]offer // by the name that the model sees
