@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -107,16 +106,8 @@ func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	m.tokens = tokens
 	m.mu.Unlock()
-	var turns struct {
-		Messages []struct{ Role string }
-	}
-	_ = json.Unmarshal(body, &turns)
-	said := 0
-	for _, t := range turns.Messages {
-		if t.Role == "assistant" {
-			said++
-		}
-	}
+	// Decoding the conversation would cost more than kaged's step, at the same time and on the same processors.
+	said := bytes.Count(body, []byte(`"role":"assistant"`))
 	if p.hold != nil {
 		<-p.hold
 	}
