@@ -11,67 +11,67 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
 )
 
-// Config is the keys of [services.session-manager] that are about sessions. Sizes are bytes.
+// Config is the keys of [services.session-manager] for sessions. Sizes are bytes.
 type Config struct {
-	// MaxContent is the largest message.
+	// MaxContent is the maximum size of a message.
 	MaxContent int `toml:"max_content"`
-	// RunStarts is how many messages are stored, and their runs made ready, at the same time. The others wait: a
-	// crowd that starts at once must not hold up runs at work. The default is one for each processor, and at least
-	// 2. Of a hundred runs that began together on two cores, the latest deltas came 15 ms late with 1, 20 with 2
-	// and 40 without a bound; where storing a message takes 20 ms, a hundred took 2.2 s with 1, 1.1 with 2 and 0.6
-	// with 4.
+	// RunStarts is the number of messages that are stored, and their runs prepared, at the same time; others wait, so
+	// that many simultaneous starts do not delay active runs. The default is one for each processor, at least 2. Of a
+	// hundred runs that began together on two cores, the latest deltas came 15 ms late with 1, 20 with 2 and 40
+	// without a bound; if storing a message takes 20 ms, a hundred took 2.2 s with 1, 1.1 with 2 and 0.6 with 4.
 	RunStarts int `toml:"run_starts"`
-	// LeaseTTL is how long a session's lease lives without being renewed: how soon another process takes over from
-	// one that died elsewhere. It is renewed three times as often.
+	// LeaseTTL is the lifetime of a session's lease that is not renewed. A process takes over the sessions of a dead
+	// process on another node after this time. Leases are renewed three times in it.
 	LeaseTTL config.Duration `toml:"lease_ttl"`
-	// SweepInterval is the interval of looking for runs without a holder, and for ended sessions with an untold
-	// workspace.
+	// SweepInterval is the interval of the search for runs without a holder, and for ended sessions whose workspace
+	// was not told.
 	SweepInterval config.Duration `toml:"sweep_interval"`
-	// UnloadAfter is how long an unused session is kept in memory.
+	// UnloadAfter is the time after which an unused session is removed from memory.
 	UnloadAfter config.Duration `toml:"unload_after"`
-	// LoadTimeout bounds taking a session over.
+	// LoadTimeout bounds the loading of a session, including a takeover.
 	LoadTimeout config.Duration `toml:"load_timeout"`
-	// SettleTimeout is how long to find out whether a change with a lost answer was stored.
+	// SettleTimeout bounds the retries that find out whether a change was stored after its answer was lost.
 	SettleTimeout config.Duration `toml:"settle_timeout"`
-	// ResumeLimit is how often one message is resumed after crashes, where the project wants that.
+	// ResumeLimit is the number of times that one message is resumed after crashes, if the project wants that.
 	ResumeLimit int `toml:"resume_limit"`
-	// FrameBuffer is how much of a session may wait while NATS is away before its run is held up, FrameBatch how much goes
-	// out as one message.
+	// FrameBuffer bounds the unpublished frames of a session while NATS is unreachable; beyond it the run waits.
+	// FrameBatch is the maximum size of one message to NATS.
 	FrameBuffer int `toml:"frame_buffer"`
 	FrameBatch  int `toml:"frame_batch"`
-	// FrameRetention is how long published frames can be read again by a client that was away, FrameStore how much of all
-	// sessions is kept for that (the oldest go first), FrameReplicas how many servers of NATS keep a copy.
+	// FrameRetention is the time for which a reconnecting client can read published frames again, FrameStore the
+	// maximum size of the frames of all sessions in NATS (the oldest are dropped), FrameReplicas the number of NATS
+	// servers that store a copy.
 	FrameRetention config.Duration `toml:"frame_retention"`
 	FrameStore     int64           `toml:"frame_store"`
 	FrameReplicas  int             `toml:"frame_replicas"`
-	// SeqInterval is how often the numbers of published frames are noted in the database.
+	// SeqInterval is the interval at which the numbers of published frames are stored in the database.
 	SeqInterval config.Duration `toml:"seq_interval"`
-	// AttachTimeout is how long a socket waits until its session's channels are known.
+	// AttachTimeout bounds the wait of a socket until the ends of its session's channels are known.
 	AttachTimeout config.Duration `toml:"attach_timeout"`
-	// AttachWait is how long a socket waits for the one before it to be gone before it is told that the session is
-	// attached: longer than a gateway takes to find out whether a client is still there.
+	// AttachWait bounds the wait of a new socket for the attached one to go, before the new one is refused with
+	// session_attached. It is longer than a gateway needs to notice that a client is gone.
 	AttachWait config.Duration `toml:"attach_wait"`
-	// HoldBack is how long an unawaited record may wait for company before it is stored.
+	// HoldBack bounds the time that an unawaited record waits for others to share its transaction.
 	HoldBack config.Duration `toml:"hold_back"`
-	// HarnessTimeout is how long a run waits for a harness that is not there.
+	// HarnessTimeout bounds the wait of a run for an unreachable harness.
 	HarnessTimeout config.Duration `toml:"harness_timeout"`
-	// CancelGrace is how long a cancelled run may take to report its results, StopTimeout how long a request to
-	// cancel waits for its end.
+	// CancelGrace is the time that a cancelled run has to report its results, StopTimeout bounds the wait of a cancel
+	// request for the run's end.
 	CancelGrace config.Duration `toml:"cancel_grace"`
 	StopTimeout config.Duration `toml:"stop_timeout"`
-	// ApprovalTimeout is how long a tool call waits for an operator before it counts as denied.
+	// ApprovalTimeout is the time after which an unanswered approval expires and its call is refused.
 	ApprovalTimeout config.Duration `toml:"approval_timeout"`
-	// ToolsTimeout is how long killing the commands of an ended session may take.
+	// ToolsTimeout bounds the killing of an ended session's commands.
 	ToolsTimeout config.Duration `toml:"tools_timeout"`
-	// IdleDebounce is how long a session is idle before hooks that name no time of their own are called, HookTimeout how
-	// long such a call may take.
+	// IdleDebounce is the time without a run after which hooks for idle sessions are called, unless a hook has a time
+	// of its own. HookTimeout bounds one call.
 	IdleDebounce config.Duration `toml:"idle_debounce"`
 	HookTimeout  config.Duration `toml:"hook_timeout"`
-	// ResumeTimeout is how long to try to resume a run, or to go on with one that was handed over, while its workspace or
-	// the harness is not there yet, as after a start.
+	// ResumeTimeout bounds the retries to resume a run, or to continue one that was handed over, while its workspace
+	// or the harness is unavailable, as after a start.
 	ResumeTimeout config.Duration `toml:"resume_timeout"`
-	// CutGrace is how long runs may take to store their end when the time to stop has come, Farewell how long the last
-	// frames of a session may take to be published before its socket is told.
+	// CutGrace is the time that runs have to store their end when the process must stop, Farewell bounds the wait for
+	// the last frames of a session to be published before its socket is told.
 	CutGrace config.Duration `toml:"cut_grace"`
 	Farewell config.Duration `toml:"farewell"`
 }
@@ -109,10 +109,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxBatch is the size of one message of NATS, with room for its headers.
+// maxBatch is the maximum size of one NATS message, less room for its headers.
 const maxBatch = 1<<20 - 4<<10
 
-// Validate fails with bad_request for a value without a meaning.
+// Validate fails with bad_request for an invalid value.
 func (c Config) Validate() error {
 	if err := check.Positive(
 		check.Setting{Key: "max_content", Value: int64(c.MaxContent)},
@@ -152,15 +152,15 @@ func (c Config) Validate() error {
 	case c.FrameRetention < config.Duration(time.Second):
 		return fault.New(fault.BadRequest, "frame_retention must be at least 1s.")
 	case c.FrameReplicas > 5:
-		return fault.New(fault.BadRequest, "frame_replicas must be at most 5, which is the most that NATS keeps.")
+		return fault.New(fault.BadRequest, "frame_replicas must be at most 5, the maximum of NATS.")
 	case c.FrameBatch > maxBatch:
-		return fault.New(fault.BadRequest, "frame_batch must be at most %d, which is what NATS takes as one message.",
+		return fault.New(fault.BadRequest, "frame_batch must be at most %d, the maximum size of a NATS message.",
 			maxBatch)
 	}
 	return nil
 }
 
-// live returns the bounds of live sessions; a run that was handed over waits longer where workspaces are drained.
+// live returns the settings of live sessions. AdoptFor is at least workspaceWait, for runs in drained workspaces.
 func (c Config) live(workspaceWait time.Duration) live.Config {
 	return live.Config{
 		LeaseTTL: c.LeaseTTL.D(), UnloadAfter: c.UnloadAfter.D(), Sweep: c.SweepInterval.D(), LoadTimeout: c.LoadTimeout.D(),

@@ -1,4 +1,4 @@
-// Package sessions puts together the context of sessions: their messages, runs and approvals. It alone knows
+// Package sessions assembles the context of sessions: their messages, runs and approvals. Only this context knows
 // leases, fences and frames.
 package sessions
 
@@ -38,35 +38,35 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store"
 )
 
-// Deps are the dependencies of the context. Every field but NoSandbox is needed.
+// Deps are the dependencies of the context. Every field is required unless it says otherwise.
 type Deps struct {
 	DB    database.DB
 	Log   *slog.Logger
 	Local localconfig.Source
-	// Projects is the registry of the context of projects.
+	// Projects is the registry of projects.
 	Projects sessions.Projects
 	Tools    sessions.Tools
 	Harness  grpc.ClientConnInterface
-	// Issue is the service of issues.
+	// Issue is the connection to the issue service.
 	Issue grpc.ClientConnInterface
 	NATS  bus.Config
-	// Self is this process as others see it.
+	// Self is this process as a lease holder.
 	Self lease.Holder
-	// Dial reaches another session-manager at the address of a lease.
+	// Dial connects to the session-manager at the address of a lease.
 	Dial func(address string) (grpc.ClientConnInterface, error)
-	// NoSandbox says that cages are switched off on this daemon.
+	// NoSandbox says that cages are switched off in this process.
 	NoSandbox bool
-	// Workspaces are all there are, the default one by the empty name. CheckStart fails where no run of an operator may
-	// start in a workspace.
+	// Workspaces are the names of all workspaces; the default one has the empty name. CheckStart fails if an
+	// operator's runs may not start in a workspace.
 	Workspaces []string
 	CheckStart func(ctx context.Context, operator, workspace string) error
-	// Draining returns the workspaces that are drained, WorkspaceWait is how long runs wait for them; nil and 0 in a
-	// deployment of one operator.
+	// Draining returns the names of the drained workspaces, WorkspaceWait bounds the wait of runs for them; nil and 0
+	// in a deployment for one operator.
 	Draining      func(ctx context.Context) ([]string, error)
 	WorkspaceWait time.Duration
-	// Telemetry are the process's traces and metrics. It may be nil.
+	// Telemetry is the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
-	// IdleHooks are called when a session has been idle for a while.
+	// IdleHooks are called when a session has been idle for some time. It may be nil.
 	IdleHooks []idle.Hook
 	// Logs writes the logs of projects.
 	Logs logs.Teller
@@ -74,10 +74,10 @@ type Deps struct {
 
 // Sessions is the context.
 type Sessions struct {
-	// Service answers for sessions, for sagas.
+	// Service carries out operators' actions on sessions, also for sagas.
 	Service *sessions.Service
 	cfg     Config
-	// Notices tells consoles of changes, also for other contexts.
+	// Notices informs consoles about changes, also those of other contexts.
 	Notices *notices.Sender
 	live    *live.Registry
 	stream  *jetstream.Stream
@@ -152,7 +152,7 @@ func New(cfg Config, deps Deps) *Sessions {
 	return &Sessions{cfg: cfg, Notices: told, live: registry, stream: stream, Service: service, idle: watcher}
 }
 
-// idleSession is a live session as hooks need it.
+// idleSession adapts a live session to [idle.Session].
 type idleSession struct{ *live.Session }
 
 // Change implements [idle.Session].
@@ -160,7 +160,7 @@ func (s idleSession) Change(ctx context.Context, decide func(record.Session) (re
 	return s.Update(ctx, "", decide, nil)
 }
 
-// limitsOf returns how many sessions may have a run at work by an operator's configuration: in a project, and of the
+// limitsOf returns the limits of sessions with an active run from an operator's configuration: per project, and per
 // operator.
 func limitsOf(local localconfig.Source) func(ctx context.Context, owner string) (perProject, perOperator int) {
 	return func(ctx context.Context, owner string) (perProject, perOperator int) {
@@ -180,23 +180,24 @@ func (s *Sessions) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterTerminalServiceServer(r, server.NewTerminal(s.Service))
 }
 
-// ProbeWrite writes about as much as a frame, in a transaction that is rolled back. It fails while the database has
-// no room.
+// ProbeWrite writes about as many bytes as a frame has, for a transaction that is rolled back. It fails while the
+// database has no room.
 func ProbeWrite(ctx context.Context, tx pgx.Tx) error { return store.ProbeWrite(ctx, tx) }
 
-// Stream connects to NATS and publishes frames until ctx ends. It outlives [Sessions.Run], because it carries its
-// last frames.
+// Stream connects to NATS and publishes frames until ctx ends. End ctx after [Sessions.Run] has returned, because
+// Run publishes last frames.
 func (s *Sessions) Stream(ctx context.Context) { s.stream.Run(ctx) }
 
-// Notify sends messages on a subject of NATS to its listeners of now. It fails with unavailable.
+// Notify sends messages on a NATS subject to its present subscribers. It fails with unavailable.
 func (s *Sessions) Notify(ctx context.Context, subject string, messages ...[]byte) error {
 	return s.stream.Notify(ctx, subject, messages...)
 }
 
-// Streaming fails with unavailable while frames wait for NATS.
+// Streaming fails with unavailable if frames cannot be published to NATS.
 func (s *Sessions) Streaming() error { return s.stream.Ready() }
 
-// Run keeps leases and puts abandoned runs in order until ctx ends, and returns when every session is out of memory.
+// Run renews leases, repairs abandoned runs and does all periodic work until ctx ends, and returns when no session
+// is live.
 func (s *Sessions) Run(ctx context.Context) {
 	var work sync.WaitGroup
 	work.Go(func() { s.Service.TellWorkspaces(ctx) })
@@ -213,11 +214,12 @@ func (s *Sessions) Run(ctx context.Context) {
 	work.Wait()
 }
 
-// Drain ends runs, or waits for their next completed step, and tells sockets, until ctx ends.
+// Drain hands runs over at their next safe point, at the latest when ctx ends, and tells sockets; see
+// [live.Registry.Drain].
 func (s *Sessions) Drain(ctx context.Context) { s.live.Drain(ctx) }
 
-// Live returns how many sessions this process holds in memory.
+// Live returns the number of sessions that are live in this process.
 func (s *Sessions) Live() int { return s.live.Count() }
 
-// Users returns how many requests and sockets keep a session in memory.
+// Users returns the number of requests, sockets and runs that hold a live session.
 func (s *Sessions) Users(id string) int { return s.live.Users(id) }

@@ -12,8 +12,8 @@ import "context"
 type Holder struct {
 	// Instance is unique to one start of the process.
 	Instance string
-	// Node stays the same over restarts on the same data directory: the leases of an earlier instance of the node can
-	// be taken at once.
+	// Node stays the same over restarts on the same data directory, so that a new instance can release the leases of a
+	// dead one; see [Store.ReleaseNode].
 	Node string
 	// Address is the address on which other processes reach this one.
 	Address string
@@ -30,7 +30,8 @@ type Fence struct {
 // Taken is a new lease.
 type Taken struct {
 	Fence
-	// Before is the instance of the last holder, or "".
+	// Before is the instance of the last holder, "-" if [Store.ReleaseNode] released the lease, and "" if the last holder
+	// released it or there was none.
 	Before string
 }
 
@@ -47,7 +48,8 @@ type Store interface {
 	// ReleaseNode releases the leases of a node's instances except one, for instances that have died, and returns
 	// their number.
 	ReleaseNode(ctx context.Context, node, except string) (int64, error)
-	// Held fails with stale_lease if another process has taken the lease.
+	// Abandoned returns up to limit sessions without a holder that have an active run, an interrupted run to resume,
+	// or an unfinished compaction between runs.
 	Held(ctx context.Context, f Fence) error
 	// Abandoned returns up to limit sessions that have no holder and either an active run or a run that was handed
 	// over.

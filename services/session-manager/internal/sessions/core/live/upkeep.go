@@ -99,8 +99,8 @@ func (g *Registry) renew(ctx context.Context) {
 	}
 }
 
-// sweep makes sessions without a holder live that have an active run, which loading adopts or ends, or a run to
-// resume, which loading resumes.
+// sweep makes sessions without a holder live that have unfinished work. Loading such a session adopts or ends its
+// active run, resumes an interrupted run, and ends an unfinished compaction.
 func (g *Registry) sweep(ctx context.Context) {
 	ids, err := g.Store.Abandoned(ctx, sweepBatch)
 	if err != nil {

@@ -65,7 +65,7 @@ func (r *Run) claim(id string) (*question, error) {
 	q := r.questions[id]
 	if q == nil {
 		return nil,
-			fault.New(fault.Conflict, "There is nothing to answer any more: the request was answered, or its run is ending.")
+			fault.New(fault.Conflict, "This request can no longer be answered: it was answered already, or its run is ending.")
 	}
 	delete(r.questions, id)
 	r.worked.resume()

@@ -73,7 +73,7 @@ func (e *ending) cut(a *agent, at int64) overAgent {
 	if e.Outcome != contract.Cancelled {
 		o.State = record.InvocationFailed
 		o.Error = fault.New(fault.Interrupted, "%s", fmt.Sprintf(
-			"kaged was cut off while the agent worked; it had completed %d steps. Nothing of it goes on by itself.",
+			"kaged was stopped while the agent worked; it had completed %d steps and does not continue.",
 			len(a.steps)))
 	}
 	return o

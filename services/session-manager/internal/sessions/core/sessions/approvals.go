@@ -12,11 +12,11 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// maxComment is the longest comment of an answer in characters.
+// maxComment bounds the comment of an answer, in characters.
 const maxComment = 2000
 
-// Approvals returns a page of the requests for approval of a session, newest first; with a state only those in it.
-// It fails with not_found and validation_failed.
+// Approvals returns a page of a session's approvals, newest first; a non-empty state filters them. It fails with
+// not_found and validation_failed.
 func (s *Service) Approvals(
 	ctx context.Context, session, state string, limit int32, cursor string,
 ) (page.Page[record.Approval], error) {
@@ -31,7 +31,7 @@ func (s *Service) Approvals(
 	return cutApprovals(req, rows), err
 }
 
-// AllApprovals returns the same of all sessions of the caller. It fails with validation_failed.
+// AllApprovals is [Service.Approvals] for all sessions of the caller. It fails with validation_failed.
 func (s *Service) AllApprovals(
 	ctx context.Context, state string, limit int32, cursor string,
 ) (page.Page[record.Approval], error) {
@@ -55,7 +55,7 @@ func cutApprovals(req page.Request, rows []record.Approval) page.Page[record.App
 	return page.Cut(req, rows, func(a record.Approval) page.Key { return page.Key{N: a.RequestedAt, S: a.ID} })
 }
 
-// Approval returns one request for approval. It fails with not_found.
+// Approval returns one approval. It fails with not_found.
 func (s *Service) Approval(ctx context.Context, session, id string) (record.Approval, error) {
 	if _, err := s.find(ctx, session); err != nil {
 		return record.Approval{}, err
@@ -70,12 +70,12 @@ func (s *Service) approval(ctx context.Context, session, id string) (record.Appr
 	return s.Store.Approval(ctx, session, id)
 }
 
-// decisions are the answers an operator can give.
+// decisions are the possible answers of an operator.
 var decisions = map[string]record.ApprovalState{"approve": record.ApprovalApproved, "deny": record.ApprovalDenied}
 
-// Answer allows or refuses a tool call that waits; the answer is on disk when it returns. It fails with
-// validation_failed, not_found, gone for an ended session, and conflict (details.current_state) for an approval
-// that is no longer pending; for one that is to stand, as [Service.standing] says.
+// Answer approves or denies a pending tool call; the answer is stored when it returns. It fails with
+// validation_failed, not_found, gone for an ended session, conflict (details.current_state) for an approval that is
+// no longer pending, and for a standing approval as [Service.standing] does.
 func (s *Service) Answer(ctx context.Context, session, id string, in Answer) (record.Approval, error) {
 	state, err := in.check()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) Answer(ctx context.Context, session, id string, in Answer) (re
 			return answered, err
 		}
 	}
-	// Another answer was first, or the run is ending: say which, once it is stored.
+	// Another answer came first, or the run is ending: find out which, once that is stored.
 	if _, err := l.Settled(ctx); err != nil {
 		return record.Approval{}, err
 	}

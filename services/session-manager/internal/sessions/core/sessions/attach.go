@@ -6,15 +6,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/live"
 )
 
-// Hold is a socket's hold on a session. While it lasts the session stays live.
+// Hold is a socket's hold on a session, which keeps the session live.
 type Hold struct {
 	*live.Attachment
 	release func()
 }
 
-// Attach holds the caller's session for a socket, until [Hold.Detach]. It fails with not_found, with gone for an
-// ended session, with session_attached if another socket holds it, goes on doing so and takeover is not set, and
-// with stale_lease.
+// Attach holds the caller's session for a socket until [Hold.Detach]. It fails with not_found, with gone for an
+// ended session, with session_attached if another socket keeps its hold and takeover is not set, and with
+// stale_lease.
 func (s *Service) Attach(ctx context.Context, id string, takeover bool) (*Hold, error) {
 	l, release, err := s.acquire(ctx, id)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Service) Attach(ctx context.Context, id string, takeover bool) (*Hold, 
 	return &Hold{Attachment: a, release: release}, nil
 }
 
-// Detach gives the session up. It is idempotent.
+// Detach ends the hold. It is idempotent.
 func (h *Hold) Detach() {
 	h.Attachment.Detach()
 	h.release()

@@ -10,7 +10,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// Cancel stops a run and returns it as it ended. It fails with not_found, with conflict (details.current_state) if
+// Cancel stops a run and returns the ended run. It fails with not_found, with conflict (details.current_state) if
 // the run is over already, and with unavailable if it does not end in time.
 func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, error) {
 	detail, err := s.Run(ctx, session, run)
@@ -33,7 +33,7 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 	}
 	current := l.RunAtWork(ctx)
 	if current == nil || current.ID() != run {
-		// It ended in between, or it had no holder and ended when the session became live.
+		// It ended in between: by itself, or because loading the session ended a run without a holder.
 		if detail, err = s.detail(ctx, session, run); err == nil {
 			err = nothingToCancel(detail.Run)
 		}
@@ -45,10 +45,10 @@ func (s *Service) Cancel(ctx context.Context, session, run string) (RunDetail, e
 	return s.detail(ctx, session, run)
 }
 
-// stop cancels a run and waits for its end. The operator's wish is stored meanwhile: should this process die first,
-// the next holder knows that the run is not to go on. It fails with unavailable if the run does not end in time.
+// stop cancels a run and waits for its end. The cancellation is stored meanwhile, so that if this process dies
+// first, the next holder does not resume the run. It fails with unavailable if the run does not end in time.
 func (s *Service) stop(ctx context.Context, l *live.Session, run *runs.Run, reason string) error {
-	run.Cancel(reason) // even if its record fails
+	run.Cancel(reason) // even if storing the cancellation fails
 	bounded, cancel := context.WithTimeout(ctx, s.StopTimeout)
 	defer cancel()
 	if err := l.Update(bounded, crash.CancelStored, func(current record.Session) (record.Change, error) {

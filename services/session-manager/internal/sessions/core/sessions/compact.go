@@ -18,18 +18,18 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// strategies are those that a compaction may be asked for.
+// strategies are the strategies that a compaction request may name.
 var strategies = []string{
 	contract.StrategyDrop, contract.StrategySummarize, contract.StrategyDelegate, contract.StrategyCheckpoint,
 }
 
-// CompactOrder asks for a compaction. Agent is "" for the root agent, Strategy "" for the agent's.
+// CompactOrder requests a compaction. Agent is "" for the root agent, Strategy "" for the agent's configured one.
 type CompactOrder struct {
 	Session, Agent, Strategy string
 	Dry                      bool
 }
 
-// CompactAnswer is a compaction that begins, or a proposed one.
+// CompactAnswer is a compaction that has begun, or a proposed one.
 type CompactAnswer struct {
 	// ID is "" for a proposal.
 	ID, Session, Agent, Strategy string
@@ -38,19 +38,19 @@ type CompactAnswer struct {
 	Messages []ProposedMessage
 }
 
-// ProposedMessage is a stored message with the action of a compaction.
+// ProposedMessage is a stored message and its treatment by the proposed compaction.
 type ProposedMessage struct {
 	record.Message
 	// Action is keep, prune or supersede.
 	Action string
 }
 
-// compactTimeout bounds a manual compaction, its summarizer included.
+// compactTimeout bounds a manual compaction, including its summarizer.
 const compactTimeout = 10 * time.Minute
 
-// Compact compacts the conversation of an agent between runs, and returns when that has begun; a dry run returns
-// the plan, without a model and without a write. It fails with validation_failed, not_found, gone,
-// project_not_ready, unavailable, and conflict (details.reason run_active or compaction_active).
+// Compact starts a compaction of an agent's conversation between runs. A dry run returns the plan without model
+// calls and without writes. It fails with validation_failed, not_found, gone, project_not_ready, unavailable, and
+// conflict (details.reason run_active or compaction_active).
 func (s *Service) Compact(ctx context.Context, o CompactOrder) (CompactAnswer, error) {
 	if o.Strategy != "" && !slices.Contains(strategies, o.Strategy) {
 		return CompactAnswer{}, check.Field("strategy", "strategy must be one of %s.", strings.Join(strategies, ", "))
@@ -73,7 +73,7 @@ func (s *Service) Compact(ctx context.Context, o CompactOrder) (CompactAnswer, e
 	done, free := l.Compacting()
 	if !free {
 		release()
-		return CompactAnswer{}, fault.New(fault.Conflict, "Another compaction of this session is at work; wait for it.").
+		return CompactAnswer{}, fault.New(fault.Conflict, "Another compaction of this session is in progress; wait for it.").
 			With("reason", "compaction_active")
 	}
 	m := &compacting{
@@ -97,13 +97,13 @@ func (s *Service) Compact(ctx context.Context, o CompactOrder) (CompactAnswer, e
 	}
 }
 
-// atRest fails if a run of the session is at work or about to go on.
+// atRest fails if the session has ended, has a pending or active run, or a run to resume.
 func atRest(of record.Session) error {
 	switch {
 	case of.State == record.Ended:
 		return record.Gone()
 	case of.CurrentRun != "" || of.ResumeRun != "":
-		return fault.New(fault.Conflict, "A run of this session is at work; wait for it or cancel it.").
+		return fault.New(fault.Conflict, "A run is in progress in this session; wait for it or cancel it.").
 			With("reason", "run_active").With("current_run", of.CurrentRun)
 	}
 	return nil
@@ -152,7 +152,7 @@ func (s *Service) propose(ctx context.Context, o CompactOrder) (CompactAnswer, e
 	return answer, nil
 }
 
-// compacting is a manual compaction at work.
+// compacting is a manual compaction in progress.
 type compacting struct {
 	s       *Service
 	l       *live.Session
@@ -163,7 +163,7 @@ type compacting struct {
 	release func()
 }
 
-// CompactSessions carries out manual compactions until ctx ends, and returns when the last is over.
+// CompactSessions carries out manual compactions until ctx ends, and returns when the last has ended.
 func (s *Service) CompactSessions(ctx context.Context) {
 	for {
 		select {
@@ -223,7 +223,8 @@ func (m *compacting) run(ctx context.Context) {
 	m.show(ctx, failed)
 }
 
-// change returns the change that stores a compaction, unless the session moved on meanwhile.
+// change returns the change that stores a compaction. It fails if the session has changed since the compaction
+// began.
 func (m *compacting) change(current record.Session, stages []contract.Compaction) (record.Change, error) {
 	if err := m.unmoved(current); err != nil {
 		return record.Change{}, err
@@ -249,19 +250,19 @@ func (m *compacting) change(current record.Session, stages []contract.Compaction
 	return c, nil
 }
 
-// unmoved fails if the session is not as the compaction found it.
+// unmoved fails if the conversation has changed since the compaction began.
 func (m *compacting) unmoved(current record.Session) error {
 	if err := atRest(current); err != nil {
 		return err
 	}
 	if current.MessageCount != int64(len(m.w.messages)) || m.shaped != m.l.Shaped() {
-		return fault.New(fault.Conflict, "The session moved on while its conversation was compacted; compact it again.")
+		return fault.New(fault.Conflict, "The conversation changed during its compaction; compact it again.")
 	}
 	return nil
 }
 
-// grant stores a model call with its record before its request leaves, if the budgets allow it and its summary can
-// still be used.
+// grant stores a model call with its audit record before the request is sent, if the budgets allow the call and the
+// conversation has not changed.
 func (m *compacting) grant(ctx context.Context, w contract.CallWanted) contract.CallGranted {
 	of := m.w.start.Session
 	wanted := record.Spend{
@@ -296,7 +297,7 @@ func (m *compacting) grant(ctx context.Context, w contract.CallWanted) contract.
 	return contract.CallGranted{Call: w.Call}
 }
 
-// spent adds what became of a compaction's model calls to a change: they are paid, also where it failed.
+// spent adds the use of a compaction's model calls to a change: they are paid even if the compaction failed.
 func (m *compacting) spent(of record.Session, calls []contract.Event, c *record.Change) {
 	for _, e := range calls {
 		switch e := e.(type) {
@@ -310,7 +311,7 @@ func (m *compacting) spent(of record.Session, calls []contract.Event, c *record.
 	}
 }
 
-// records returns a record of the harness as one of the session.
+// records returns a harness record as an audit record of the session, in a list that is empty if r has no type.
 func (m *compacting) records(of record.Session, r contract.Record) []audit.Record {
 	if r.Type == "" {
 		return nil
@@ -321,7 +322,7 @@ func (m *compacting) records(of record.Session, r contract.Record) []audit.Recor
 	return []audit.Record{out.Clean()}
 }
 
-// show publishes the frame of a stage.
+// show emits the frame of a stage.
 func (m *compacting) show(ctx context.Context, stage contract.Compaction) {
 	f, err := frames.Render(m.s.Renderer, nil, frames.Told{SessionID: m.order.Session, Event: stage})
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Compactions returns a page of a session's compactions, newest first; with an agent only its own. It fails with
-// not_found.
+// Compactions returns a page of a session's compactions, newest first; a non-empty agent filters them. It fails
+// with not_found.
 func (s *Service) Compactions(
 	ctx context.Context, session, agent string, limit int32, cursor string,
 ) (page.Page[record.Compaction], error) {
@@ -51,12 +51,11 @@ func (s *Service) Compaction(ctx context.Context, session, id string) (record.Co
 // maxNotes bounds the operator's notes on a compaction, in characters.
 const maxNotes = 4096
 
-// compactionFlags are the judgements of a compaction.
+// compactionFlags are the possible judgements of a compaction.
 var compactionFlags = []string{"good", "bad", "neutral"}
 
-// FlagCompaction keeps the operator's judgement of a compaction and returns the compaction. It fails with bad_request
-// if neither is
-// given, validation_failed, not_found and gone.
+// FlagCompaction stores the operator's judgement of a compaction and returns the compaction. It fails with
+// bad_request if neither flag nor notes is given, and with validation_failed, not_found and gone.
 func (s *Service) FlagCompaction(
 	ctx context.Context, session, id string, flag, notes Field[string],
 ) (record.Compaction, []record.Message, error) {
@@ -103,8 +102,8 @@ func (s *Service) FlagCompaction(
 	return s.Compaction(ctx, session, id)
 }
 
-// UndoCompaction takes back the last compaction of an agent. It fails with not_found,
-// gone, and conflict (details.reason run_active, already_undone or overlapped).
+// UndoCompaction undoes the last valid compaction of an agent. It fails with not_found, gone, and conflict
+// (details.reason run_active, already_undone or overlapped).
 func (s *Service) UndoCompaction(ctx context.Context, session, id string) (record.Compaction, []record.Message, error) {
 	err := s.changeCompaction(ctx, session, id, func(current record.Session, c record.Compaction) (record.Change, error) {
 		if err := atRest(current); err != nil {
@@ -124,7 +123,7 @@ func (s *Service) UndoCompaction(ctx context.Context, session, id string) (recor
 			}
 			if other.UndoneAt == 0 && other.InvocationID == c.InvocationID {
 				return record.Change{}, fault.New(fault.Conflict,
-					"A later compaction, %s, goes on from this one; undo that first.", other.ID).With("reason", "overlapped")
+					"A later compaction, %s, builds on this one; undo that first.", other.ID).With("reason", "overlapped")
 			}
 		}
 		shown, err := frames.RenderDurable(s.Renderer, ident.New(), frames.CompactionUndone{
@@ -140,7 +139,7 @@ func (s *Service) UndoCompaction(ctx context.Context, session, id string) (recor
 	return s.Compaction(ctx, session, id)
 }
 
-// changeCompaction changes a compaction of a session of the caller.
+// changeCompaction changes a compaction of the caller's session.
 func (s *Service) changeCompaction(
 	ctx context.Context, session, id string, decide func(record.Session, record.Compaction) (record.Change, error),
 ) error {
@@ -161,8 +160,8 @@ func (s *Service) changeCompaction(
 	}, nil)
 }
 
-// KeepMessage marks a message that no compaction may supersede, and returns it. It fails with bad_request without a
-// mark, not_found and gone.
+// KeepMessage sets whether compactions must keep a message, and returns the message. It fails with bad_request if
+// keep is nil, and with not_found and gone.
 func (s *Service) KeepMessage(ctx context.Context, session, id string, keep *bool) (record.Message, error) {
 	if keep == nil {
 		return record.Message{}, fault.New(fault.BadRequest, "The body must hold always_keep.")

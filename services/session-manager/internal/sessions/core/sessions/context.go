@@ -16,15 +16,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// Compactor is the harness as far as it works on conversations between runs.
+// Compactor estimates and compacts conversations between runs.
 type Compactor interface {
-	// Compact estimates or compacts a conversation; each model call waits for grant. It fails with unavailable if the
-	// harness cannot be reached.
+	// Compact estimates or compacts a conversation, as order says; each model call waits for grant. It fails with
+	// unavailable if the harness cannot be reached.
 	Compact(ctx context.Context, s runs.Start, order contract.CompactOrder, grant runs.Granter) (contract.Compacted, error)
 }
 
-// Ledger returns a page of a session's ledger, the oldest entries first; with an agent or a kind only those. It fails
-// with not_found and validation_failed.
+// Ledger returns a page of a session's ledger, oldest first; a non-empty agent or kind filters the entries. It
+// fails with not_found and validation_failed.
 func (s *Service) Ledger(
 	ctx context.Context, session, agent, kind string, limit int32, cursor string,
 ) (page.Page[contract.LedgerEntry], error) {
@@ -51,14 +51,14 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// ContextEstimate is how full the window of an agent's model is.
+// ContextEstimate is the estimated use of an agent's context window.
 type ContextEstimate struct {
 	contract.ContextEstimate
 	AgentPath string
 }
 
-// ContextEstimate returns how full the window of an agent's model is, from the conversation as it is stored. It fails
-// with not_found, project_not_ready and unavailable.
+// ContextEstimate returns the estimated use of an agent's context window by its stored conversation. It fails with
+// not_found, project_not_ready and unavailable.
 func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (ContextEstimate, error) {
 	of, err := s.find(ctx, session)
 	if err != nil {
@@ -72,23 +72,24 @@ func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (C
 	return ContextEstimate{ContextEstimate: out.Estimate, AgentPath: w.agent}, err
 }
 
-// asksNone grants no call: estimates and proposals make none.
+// asksNone refuses every model call: estimates and proposals make none.
 func asksNone(_ context.Context, w contract.CallWanted) contract.CallGranted {
-	return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BadRequest, "An estimate asks no model.")}
+	return contract.CallGranted{Call: w.Call, Err: fault.New(fault.BadRequest, "An estimate makes no model call.")}
 }
 
-// conversation is the stored conversation of an agent with the inputs of its estimate.
+// conversation is the stored conversation of an agent with the inputs of an estimate or a compaction.
 type conversation struct {
 	start    runs.Start
 	messages []record.Message
 	agent    string
-	strategy string // of the agent
+	strategy string // the agent's configured strategy
 }
 
 // rootPath is the tree path of the root agent.
 const rootPath = "primary"
 
-// conversation reads the conversation of an agent, "" for the root agent. It fails with not_found for an unknown one.
+// conversation reads the conversation of an agent, "" for the root agent. It fails with not_found for an unknown
+// agent.
 func (s *Service) conversation(ctx context.Context, of record.Session, agent string) (conversation, error) {
 	w := conversation{agent: agent, strategy: contract.StrategyDrop}
 	if w.agent == "" {

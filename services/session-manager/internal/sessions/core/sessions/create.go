@@ -12,21 +12,22 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// NewSession is a session to be created.
+// NewSession is the request for a new session.
 type NewSession struct {
 	ProjectID string
-	// Name and Label are the same value under two names; where both are given they must agree.
+	// Name and Label are two names of the same field; if both are given they must be equal.
 	Name, Label string
-	// ResumeFrom is a session of the same project with the conversation that the new one continues, or "".
+	// ResumeFrom is a session of the same project; the new session continues its conversation. It may be "".
 	ResumeFrom string
-	// Issue is the number of the project's issue to work on, or 0.
+	// Issue is the number of the project's issue that the session works on, or 0.
 	Issue int64
-	// Budget bounds all its runs together.
+	// Budget limits all runs of the session together.
 	Budget contract.Budget
 }
 
-// Create starts a conversation on the project as it is now. No work begins. It fails with validation_failed, with
-// not_found for the project or ResumeFrom, with project_not_ready, and with local_config_invalid.
+// Create creates a session on the present snapshot of the project. It starts no run. It fails with
+// validation_failed, with not_found for the project, the issue or ResumeFrom, with project_not_ready, and with
+// local_config_invalid.
 func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, error) {
 	label, err := in.label()
 	if err != nil {
@@ -71,8 +72,8 @@ func (s *Service) Create(ctx context.Context, in NewSession) (record.Session, er
 	return session, nil
 }
 
-// checkIssue fails with validation_failed for an impossible number, and with not_found for an issue that the
-// project does not have; 0 is no issue.
+// checkIssue fails with validation_failed for a negative number, and with not_found if the project has no such
+// issue; 0 stands for no issue.
 func (s *Service) checkIssue(ctx context.Context, project string, number int64) error {
 	switch {
 	case number == 0:

@@ -13,37 +13,37 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// DebugLook selects a view of the debug sessions of a session. ID is the debug session's, "" for the last one that is
-// active, or else the last; Output is the first byte of output.
+// DebugLook selects a view of a session's debug sessions. ID selects one; "" selects the last active one, or the
+// last if none is active. Output is the offset of the first byte of output.
 type DebugLook struct {
 	Session, ID string
 	Frame       int32
 	Output      int64
 }
 
-// Debugged is the state of debugging: all debug sessions of a session, and the selected one, or nil.
+// Debugged is the list of a session's debug sessions, and the view of the selected one, or nil.
 type Debugged struct {
 	Sessions []contract.DebugSession
 	View     *contract.DebugView
 }
 
-// DebugMove is a step of a debugged program by an operator, or an expression.
+// DebugMove is an operator's action on a debugged program.
 type DebugMove struct {
 	Session, ID, Action string
-	// Timeout is how long the next stop is waited for, 0 for the default.
+	// Timeout bounds the wait for the next stop, 0 for the default.
 	Timeout    time.Duration
 	Thread     int64
 	Expression string
 	Frame      int32
 }
 
-// DebugMoved is the result: one field is set.
+// DebugMoved is the result of a move; one field is set.
 type DebugMoved struct {
 	State  *contract.DebugState
 	Result *contract.DebugVariable
 }
 
-// The bounds of moves.
+// The bounds of a [DebugMove].
 const (
 	debugTimeout    = time.Second
 	maxDebugTimeout = 30 * time.Second
@@ -53,8 +53,8 @@ const (
 // debugActions are an operator's actions on a debugged program.
 var debugActions = []string{"pause", "continue", "step_into", "step_over", "step_out", "evaluate"}
 
-// Debug shows the debug sessions of a session of the caller. It fails with not_found, with validation_failed and
-// with unavailable.
+// Debug returns the debug sessions of the caller's session. It fails with not_found, validation_failed and
+// unavailable.
 func (s *Service) Debug(ctx context.Context, l DebugLook) (Debugged, error) {
 	found, err := s.find(ctx, l.Session)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) Debug(ctx context.Context, l DebugLook) (Debugged, error) {
 	return s.Tools.Debug(ctx, found.Workspace, l)
 }
 
-// checkDebug refuses an id that cannot be and numbers that are negative.
+// checkDebug refuses an impossible id and numbers out of range.
 func checkDebug(id string, frame, output int64) error {
 	switch {
 	case id != "" && (!strings.HasPrefix(id, "dap_") || !check.Findable(strings.TrimPrefix(id, "dap_"))):
@@ -79,8 +79,8 @@ func checkDebug(id string, frame, output int64) error {
 	return nil
 }
 
-// ControlDebug moves a program that an agent of the caller's session debugs, or evaluates an expression in it. That is
-// recorded first. It fails with not_found, gone, validation_failed, stale_lease, unavailable, and as the debugger does.
+// ControlDebug carries out an action on a debugged program of the caller's session. The action is audited first. It
+// fails with not_found, gone, validation_failed, stale_lease and unavailable, and with the debugger's errors.
 func (s *Service) ControlDebug(ctx context.Context, m DebugMove) (DebugMoved, error) {
 	if m.Timeout == 0 {
 		m.Timeout = debugTimeout

@@ -18,16 +18,16 @@ import (
 
 // Bounds of ending.
 const (
-	// endTries is how often a run that slips in before the end is cancelled too.
+	// endTries bounds the attempts to end a session in which a new run begins meanwhile.
 	endTries = 5
-	// enders is how many sessions of a project are ended at once.
+	// enders is the number of sessions of a project that are ended at once.
 	enders = 4
 )
 
-// errBusy is a run that began between the last one's end and the session's.
+// errBusy says that a run began after the last one was stopped.
 var errBusy = errors.New("a run has begun")
 
-// End ends a session: its run is cancelled, sockets are told, and its commands in its workspace are killed. It
+// End ends a session: its run is cancelled, its socket is told, and its commands in the workspace are killed. It
 // fails with bad_request (details.reason confirm_required) without confirm, with not_found and with gone.
 func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Session, error) {
 	if !confirm {
@@ -44,15 +44,16 @@ func (s *Service) End(ctx context.Context, id string, confirm bool) (record.Sess
 	ended := l.Record()
 	published, cancel := context.WithTimeout(ctx, s.Farewell)
 	defer cancel()
-	_ = l.Flush(published) // a socket that misses the frame learns the same from its end
+	_ = l.Flush(published) // a socket that misses the frame learns of the end from its hold
 	l.Release(live.Ended{Code: live.SessionEnded, Reason: "The session was ended."})
 	if err := s.endTools(ctx, record.Untold{Session: ended.ID, Workspace: ended.Workspace}); err != nil {
-		s.Log.WarnContext(ctx, "the tools of an ended session were not told; trying again", "session", ended.ID, "error", err)
+		s.Log.WarnContext(ctx, "the commands of an ended session were not killed; retrying", "session", ended.ID,
+			"error", err)
 	}
 	return ended, nil
 }
 
-// end stops the run and commits the end.
+// end stops the run and stores the end of the session.
 func (s *Service) end(ctx context.Context, l *live.Session) error {
 	for range endTries {
 		if run := l.RunAtWork(ctx); run != nil {
@@ -84,11 +85,12 @@ func (s *Service) end(ctx context.Context, l *live.Session) error {
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "The session keeps being given work; try again.").
+	return fault.New(fault.Conflict, "New runs keep starting in this session; try again.").
 		With("current_state", string(record.Running))
 }
 
-// endTools kills the commands of an ended session in its workspace. The session has ended even if that fails.
+// endTools kills the commands of an ended session in its workspace. If that fails, [Service.TellWorkspaces]
+// retries.
 func (s *Service) endTools(ctx context.Context, of record.Untold) error {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ToolsTimeout)
 	defer cancel()
@@ -99,15 +101,14 @@ func (s *Service) endTools(ctx context.Context, of record.Untold) error {
 	return s.Store.ToolsEnded(bounded, of.Session, ended)
 }
 
-// TellWorkspaces tells workspaces of ended sessions that they have not heard of, because the process that ended
-// them died or could not reach them, until ctx ends. Processes that do so at the same time do it twice, which is
-// harmless.
+// TellWorkspaces tells workspaces about ended sessions until ctx ends, if the process that ended the session died
+// or could not reach the workspace. Several processes may tell the same workspace, which is harmless.
 func (s *Service) TellWorkspaces(ctx context.Context) {
 	ticker := time.NewTicker(s.ToolsRetry)
 	defer ticker.Stop()
 	for {
 		if err := s.endUntold(ctx); err != nil && ctx.Err() == nil {
-			s.Log.Warn("workspaces have not heard of ended sessions; trying again", "error", err)
+			s.Log.Warn("workspaces could not be told of ended sessions; retrying", "error", err)
 		}
 		select {
 		case <-ticker.C:
@@ -117,11 +118,11 @@ func (s *Service) TellWorkspaces(ctx context.Context) {
 	}
 }
 
-// untoldBatch is how many ended sessions are told of in one go.
+// untoldBatch bounds the ended sessions in one query.
 const untoldBatch = 100
 
-// endUntold tells of the sessions that ended long enough ago for the process that ended them to have done so. A
-// workspace that is away is left out until the next time, and keeps no other waiting.
+// endUntold tells workspaces about sessions that ended more than ToolsTimeout ago, so that the ending process has
+// had its chance. It skips unreachable workspaces until the next call, so that they delay no other.
 func (s *Service) endUntold(ctx context.Context) (err error) {
 	var away []string
 	for {
@@ -147,8 +148,8 @@ func (s *Service) endUntold(ctx context.Context) (err error) {
 	}
 }
 
-// EndProjectSessions ends every session of a project of the caller that has not ended, wherever it is held, and returns
-// how many it ended.
+// EndProjectSessions ends every session of a project that has not ended, whichever process holds it, and returns
+// their number.
 func (s *Service) EndProjectSessions(ctx context.Context, owner, project string) (int, error) {
 	ids, err := s.Store.Open(ctx, owner, project)
 	if err != nil {

@@ -18,8 +18,8 @@ type InvocationDetail struct {
 	Steps []transcript.Step
 }
 
-// Invocations returns a page of the calls of agents by other agents in a session, the oldest first; with a run only
-// those in it. It fails with not_found for the session or the run, and with validation_failed.
+// Invocations returns a page of a session's invocations, oldest first; a non-empty run filters them. It fails with
+// not_found for the session or the run, and with validation_failed.
 func (s *Service) Invocations(ctx context.Context, session, run string, limit int32,
 	cursor string,
 ) (page.Page[record.Invocation], error) {
@@ -43,7 +43,7 @@ func (s *Service) Invocations(ctx context.Context, session, run string, limit in
 	return page.Cut(req, rows, func(i record.Invocation) page.Key { return page.Key{N: i.StartedAt, S: i.ID} }), err
 }
 
-// Invocation returns one invocation in full. It fails with not_found.
+// Invocation returns one invocation with its steps. It fails with not_found.
 func (s *Service) Invocation(ctx context.Context, session, id string) (InvocationDetail, error) {
 	if _, err := s.find(ctx, session); err != nil {
 		return InvocationDetail{}, err
@@ -63,14 +63,14 @@ func (s *Service) invocation(ctx context.Context, session, id string) (Invocatio
 	return InvocationDetail{i, steps}, err
 }
 
-// LiveAgents returns the agents at work below the root in a session of the caller, the oldest first.
+// LiveAgents returns the active agents below the root in the caller's session, oldest first.
 func (s *Service) LiveAgents(ctx context.Context, session string) ([]record.Invocation, error) {
 	return s.Store.LiveInvocations(ctx, ident.CallerFrom(ctx).UserID, session)
 }
 
-// CancelInvocation stops an agent below the root, and those that it called, and returns it as it ended; its caller
-// goes on. It fails with not_found, with conflict (details.current_state) if it is over already, and with unavailable
-// if it does not end in time.
+// CancelInvocation stops an agent below the root and those below it, and returns the ended invocation; its caller
+// continues. It fails with not_found, with conflict (details.current_state) if the agent has ended already, and
+// with unavailable if it does not end in time.
 func (s *Service) CancelInvocation(ctx context.Context, session, id string) (InvocationDetail, error) {
 	detail, err := s.Invocation(ctx, session, id)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Service) CancelInvocation(ctx context.Context, session, id string) (Inv
 		over = run.CancelInvocation(id, "The operator cancelled the agent.")
 	}
 	if over == nil {
-		// It ended in between, or with its run when the session became live.
+		// It ended in between: by itself, or with its run when the session was loaded.
 		if _, err := l.Settled(ctx); err != nil {
 			return InvocationDetail{}, err
 		}

@@ -19,32 +19,32 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// Post is an operator's message. Overrides that are given are kept for the session.
+// Post is an operator's message. Given overrides are stored in the session.
 type Post struct {
 	SessionID string
 	// Content is nil if absent.
 	Content                   *string
 	Model                     *string
 	MaxSteps, MaxOutputTokens *int32
-	// Steer says that a running session takes it for its run.
+	// Steer says that an active run receives the message.
 	Steer bool
 }
 
-// Posted says that a message is on disk.
+// Posted is a stored message.
 type Posted struct {
 	MessageID, SessionID, RunID string
 	AcceptedAt                  int64
-	// Full says why the run waits for a slot, nil for one that is at work.
+	// Full is the reason if the run waits for a slot, nil if it has begun.
 	Full *Full
-	// Steered says that it waits for the next step boundary of the run.
+	// Steered says that the message waits for the run's next step boundary.
 	Steered bool
 }
 
-// Post stores a message and starts a run, or lets it wait where there is no slot for it; both are on disk when it
-// returns. It fails with validation_failed and payload_too_large, with not_found, with gone for an ended session,
-// with conflict for a running one (details.current_message), a queued or paused one (details.current_state) and one
-// with an issue that another run is at work on (details.reason issue_busy), and with project_not_ready. A message that
-// steers goes to the run at work, as [Service.steer] says.
+// Post stores a message and starts a run, or queues the run if no slot is free; both are stored when it returns. It
+// fails with validation_failed, payload_too_large, not_found, gone for an ended session, project_not_ready, and
+// with conflict for a running session (details.current_message), a queued or paused one (details.current_state) and
+// an issue on which another run works (details.reason issue_busy). A steering message goes to the active run, see
+// [posting.steer].
 func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	patch, err := s.checkPost(in)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 		message: ident.New(), run: ident.New(), answer: ident.New(),
 	}
 	for range postTries {
-		// The session may still change; a message that it refuses now is not worth preparing.
+		// The session may still change, but preparing a message that it refuses already would be wasted.
 		settled, err := l.Settled(ctx)
 		if err == nil && in.Steer {
 			posted, taken, err := p.steer(l)
@@ -91,7 +91,7 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 	return Posted{}, errOvertaken
 }
 
-// awaitStart waits until one more message may be stored.
+// awaitStart waits until fewer than RunStarts messages are being stored.
 func (s *Service) awaitStart(ctx context.Context) error {
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
@@ -103,17 +103,17 @@ func (s *Service) awaitStart(ctx context.Context) error {
 	}
 }
 
-// Waiting returns how many messages wait to be stored because so many others are being stored.
+// Waiting returns the number of messages that wait in awaitStart.
 func (s *Service) Waiting() int { return int(s.waiting.Load()) }
 
-// start stores the message and begins its run, which the harness gets ready meanwhile. One that was not stored is
-// taken back from the harness. A turn is waited for when the session is this message's, so that a session locked by
-// another change holds up no other.
+// start stores the message and begins its run, which the harness prepares meanwhile. If the message is not stored,
+// the run is withdrawn from the harness. The wait in awaitStart comes after the session's change lock, so that a
+// session locked by another change delays no other session.
 func (p *posting) start(l *live.Session) error {
 	return p.begin(l, func(current record.Session) (record.Change, error) { return p.decide(current, record.Posted) })
 }
 
-// begin carries out the run that decide words, as [posting.start] says.
+// begin applies the change that decide returns and begins the run in p.spec, see [posting.start].
 func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Change, error)) error {
 	var ready *runs.Run
 	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
@@ -139,20 +139,20 @@ func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Cha
 	return err
 }
 
-// posted notes that the project is in use and returns the caller's answer.
+// posted marks the project as opened and returns the caller's answer.
 func (p *posting) posted() Posted {
 	of := p.spec.Session
 	p.s.Projects.MarkOpened(p.ctx, of.Owner, of.ProjectID)
 	return Posted{MessageID: p.message, SessionID: of.ID, RunID: p.run, AcceptedAt: p.spec.Run.CreatedAt, Full: p.full}
 }
 
-// postTries is how often a message is prepared that finds that another one was answered meanwhile.
+// postTries bounds the attempts to prepare a message while other messages of the session are stored first.
 const postTries = 3
 
-// errOvertaken is another message that came and was answered while this one was prepared.
-var errOvertaken = fault.New(fault.Conflict, "Other messages keep coming first; try again.")
+// errOvertaken says that the conversation changed while a message was prepared.
+var errOvertaken = fault.New(fault.Conflict, "The conversation keeps changing; try again.")
 
-// checkPost refuses values that no session would take, and returns the overrides as a patch.
+// checkPost validates the fields of a post, and returns its overrides as a patch.
 func (s *Service) checkPost(in Post) (record.Patch, error) {
 	var p record.Patch
 	switch {
@@ -166,7 +166,7 @@ func (s *Service) checkPost(in Post) (record.Patch, error) {
 		return p, err
 	}
 	if in.Steer && (in.Model != nil || in.MaxSteps != nil || in.MaxOutputTokens != nil) {
-		return p, check.Field("steer", "A message that steers changes no override; leave the overrides out.")
+		return p, check.Field("steer", "A steering message cannot change overrides; leave them out.")
 	}
 	edit := Edit{MaxSteps: given(in.MaxSteps), MaxOutputTokens: given(in.MaxOutputTokens)}
 	if in.Model != nil {
@@ -186,17 +186,17 @@ func given(n *int32) Field[int64] {
 	return Field[int64]{Given: true, Value: &wide}
 }
 
-// accepts fails if the session takes no message now.
+// accepts fails if the session accepts no message in its state.
 func accepts(of record.Session) error {
 	if of.State == record.Running {
-		return fault.New(fault.Conflict, "A run is at work in this session. Wait for it, or stop it: kaged cancel %s", of.ID).
+		return fault.New(fault.Conflict, "A run is in progress in this session. Wait, or stop it: kaged cancel %s", of.ID).
 			With("current_message", of.CurrentMessage).With("current_state", string(of.State))
 	}
 	_, err := of.State.On(record.Posted)
 	return err
 }
 
-// posting is a message on its way into the store.
+// posting is a message being posted.
 type posting struct {
 	ctx                             context.Context
 	s                               *Service
@@ -205,16 +205,16 @@ type posting struct {
 	message, run, answer, requestID string
 	// history and inputs are the run's inputs; set by prepare.
 	history []record.Message
-	shaped  int64 // of the session when history was read
+	shaped  int64 // the session's [live.Session.Shaped] when history was read
 	ledger  contract.Ledger
 	inputs  projects.Inputs
-	// spec is the run it starts; set by decide.
+	// spec is the run to begin; set by decide or resume.
 	spec runs.Spec
-	// full says why the run waits, nil for one that does not.
+	// full is the reason if the run waits for a slot, nil if it does not.
 	full *Full
 }
 
-// prepare gathers the run's inputs: the conversation so far, and prompts and routes as of now.
+// prepare gathers the run's inputs: the conversation, the ledger, and the present prompts and routes.
 func (p *posting) prepare(l *live.Session) error {
 	var reading sync.WaitGroup
 	var failure, unread error
@@ -227,8 +227,8 @@ func (p *posting) prepare(l *live.Session) error {
 	return cmp.Or(err, failure, unread)
 }
 
-// decide returns the change that takes the message in: as [record.Posted] with a run that begins, or as
-// [record.Throttled].
+// decide returns the change that stores the message: with a run that begins if as is [record.Posted], or one that
+// waits if as is [record.Throttled].
 func (p *posting) decide(current record.Session, as record.Event) (record.Change, error) {
 	if err := accepts(current); err != nil {
 		return record.Change{}, err
@@ -264,8 +264,8 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 	return c, err
 }
 
-// notResumed records that the interrupted run of a session does not go on because of an operator's action; it
-// returns no record without such a run.
+// notResumed returns the audit record for an interrupted run that is not resumed because of an operator's action,
+// and none if the session has no run to resume.
 func notResumed(ctx context.Context, current record.Session, why string) []audit.Record {
 	if current.ResumeRun == "" {
 		return nil
@@ -286,7 +286,7 @@ func (p *posting) audit(current record.Session) []audit.Record {
 	return append(records, p.prompts(current)...)
 }
 
-// prompts records which prompts are others than before, and which were held back.
+// prompts returns audit records for the prompts that have changed and for those that were held back.
 func (p *posting) prompts(current record.Session) (records []audit.Record) {
 	for _, path := range p.inputs.ChangedPrompts {
 		r := about(p.ctx, current, "prompt.reloaded", map[string]any{"path": path, "sha256": p.inputs.PromptHashes[path]})

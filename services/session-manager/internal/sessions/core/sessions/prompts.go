@@ -11,17 +11,17 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Prompt is a part of the system prompt of an agent at work: its prompt file, or the project's instructions.
+// Prompt is a part of an active agent's system prompt: its prompt file, or the project's instructions.
 type Prompt struct {
 	AgentPath string
 	// InvocationID is empty for the root agent.
 	InvocationID string
-	// Path is the file, SHA256 the hash of Text in hex.
+	// Path is the file, SHA256 the hex digest of Text.
 	Path, SHA256, Text string
 }
 
-// Prompts returns the system prompts of the root agent of a session and of the agents at work below it, the root's
-// first: those of the run at work, or between runs those of the next one. It fails with not_found and, between runs, as
+// Prompts returns the system prompts of a session's root agent, then those of its active agents below. They are the
+// prompts of the active run, or, between runs, those of the next one. It fails with not_found and, between runs, as
 // [projects.Service.Prepare] does.
 func (s *Service) Prompts(ctx context.Context, session string) ([]Prompt, error) {
 	current, err := s.find(ctx, session)
@@ -45,11 +45,11 @@ func (s *Service) Prompts(ctx context.Context, session string) ([]Prompt, error)
 		for _, path := range promptsOf(snapshot, a.AgentPath) {
 			sha, given := hashes[path]
 			if !given && path == dsl.InstructionsPath {
-				continue // there is none, or none that is accepted
+				continue // the project has no instructions, or no accepted ones
 			}
 			text, kept := texts[sha]
 			if !kept {
-				return nil, fault.New(fault.Internal, "The text of the prompt %s is not kept.", path)
+				return nil, fault.New(fault.Internal, "The text of the prompt %s is not stored.", path)
 			}
 			prompts = append(prompts, Prompt{AgentPath: a.AgentPath, InvocationID: a.ID, Path: path, SHA256: sha, Text: text})
 		}
@@ -57,7 +57,7 @@ func (s *Service) Prompts(ctx context.Context, session string) ([]Prompt, error)
 	return prompts, nil
 }
 
-// promptTexts returns the hashes of a session's prompts by path, and their texts by hash.
+// promptTexts returns the digests of a session's prompts by path, and their texts by digest.
 func (s *Service) promptTexts(
 	ctx context.Context, current record.Session,
 ) (hashes, texts map[string]string, err error) {
@@ -84,7 +84,7 @@ func (s *Service) promptTexts(
 	return run.PromptHashes, texts, err
 }
 
-// promptsOf returns the prompt file of an agent, and then the project's instructions if it is given them.
+// promptsOf returns the prompt file of an agent, then the project's instructions if the agent uses them.
 func promptsOf(snapshot *projects.Snapshot, agent string) (paths []string) {
 	for _, a := range snapshot.Agents {
 		if a.Path == agent {

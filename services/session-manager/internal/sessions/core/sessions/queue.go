@@ -14,15 +14,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// Full is why a run waits for a slot.
+// Full is the reason for which a run waits for a slot.
 type Full struct {
 	// Reason is record.PerProject or record.PerOperator.
 	Reason string
-	// Running is how many sessions had a run at work there, Limit how many may.
+	// Running is the number of sessions with an active run in that scope, Limit the largest number.
 	Running, Limit int
 }
 
-// slot returns the bounds of a run's start by its operator's configuration.
+// slot returns the limits from the operator's configuration.
 func (s *Service) slot(ctx context.Context, owner string) *record.Slot {
 	perProject, perOperator := s.Limits(ctx, owner)
 	return &record.Slot{PerProject: perProject, PerOperator: perOperator}
@@ -51,14 +51,14 @@ func (p *posting) wait(l *live.Session, why error) error {
 	}, nil)
 }
 
-// Resumed says that a run that waited is at work.
+// Resumed is a run that waited and has begun.
 type Resumed struct {
 	SessionID, RunID string
 	At               int64
 }
 
-// Resume starts the run of a queued session if there is a slot. It fails with not_found and gone, with conflict for a
-// session that is not queued (details.current_state) and while there is no slot (details reason, running_count,
+// Resume starts the run of a queued session if a slot is free. It fails with not_found and gone, with conflict for
+// a session that is not queued (details.current_state) and while no slot is free (details reason, running_count,
 // limit), and as Post does.
 func (s *Service) Resume(ctx context.Context, id string) (Resumed, error) {
 	l, release, err := s.acquire(ctx, id)
@@ -100,7 +100,8 @@ func (s *Service) Resume(ctx context.Context, id string) (Resumed, error) {
 	return Resumed{SessionID: id, RunID: run.ID, At: p.spec.Run.StartedAt}, nil
 }
 
-// hasSlot fails as a start without a slot would, so that the harness is not asked in vain. The start itself judges.
+// hasSlot fails if no slot is free, so that the harness does not prepare a run in vain. The start itself checks
+// again.
 func (s *Service) hasSlot(ctx context.Context, of record.Session) error {
 	running, _, err := s.Store.Running(ctx, of.Owner)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *Service) hasSlot(ctx context.Context, of record.Session) error {
 	return nil
 }
 
-// resume returns the change that starts a run that waited.
+// resume returns the change that starts a run that waited for a slot.
 func (p *posting) resume(current record.Session, run record.Run) (record.Change, error) {
 	if err := queued(current); err != nil {
 		return record.Change{}, err
@@ -155,14 +156,14 @@ func queued(of record.Session) error {
 	return nil
 }
 
-// Discarded says that a message that waited was withdrawn.
+// Discarded is a withdrawn message.
 type Discarded struct {
 	SessionID, MessageID, RunID string
 	At                          int64
 }
 
-// Discard withdraws the message of a queued session; it stays in the history as superseded. It fails with not_found,
-// gone, and conflict (details.current_state) for a session that is not queued.
+// Discard withdraws the messages of a queued session; they stay in the history as superseded. It fails with
+// not_found, gone, and conflict (details.current_state) for a session that is not queued.
 func (s *Service) Discard(ctx context.Context, id string) (Discarded, error) {
 	l, release, err := s.acquire(ctx, id)
 	if err != nil {
@@ -200,8 +201,8 @@ func (s *Service) discard(ctx context.Context, l *live.Session) (Discarded, erro
 	return out, err
 }
 
-// dropPending adds the end of a queued session's run to the change that ends its wait, with the frames of that. As of
-// every run there is a message.end, though no message was written.
+// dropPending adds the end of a queued session's run, with its frames, to a change. Like every run's end that
+// includes a message.end, though the run has no message.
 func (s *Service) dropPending(ctx context.Context, c *record.Change, current record.Session) error {
 	run, err := s.Store.Run(ctx, current.ID, current.CurrentRun)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// Get returns one session, ended ones too. It fails with not_found.
+// Get returns one session, which may have ended. It fails with not_found.
 func (s *Service) Get(ctx context.Context, id string) (record.Session, error) { return s.find(ctx, id) }
 
-// Use returns the use of models by a session of the caller.
+// Use returns the model use of the caller's session.
 func (s *Service) Use(ctx context.Context, id string) (record.Use, error) {
 	return s.Store.Use(ctx, ident.CallerFrom(ctx).UserID, id)
 }
@@ -40,14 +40,14 @@ func (s *Service) List(
 
 // MessageOrder selects messages and their order.
 type MessageOrder struct {
-	// Since is a message; those after it are selected, all for "".
+	// Since is a message id; the messages after it are selected, all for "".
 	Since string
-	// NewestFirst turns the order around.
+	// NewestFirst reverses the order.
 	NewestFirst bool
 }
 
 // Messages returns a page of a session's messages and, with NewestFirst, the number of the operator's messages
-// before the page. It fails with not_found, and with validation_failed for an unknown message and for a cursor of
+// before the page. It fails with not_found, and with validation_failed for an unknown message and for a cursor from
 // the other order.
 func (s *Service) Messages(
 	ctx context.Context, id string, order MessageOrder, limit int32, cursor string,
@@ -101,8 +101,8 @@ func (s *Service) ordinal(ctx context.Context, session, message string) (int64, 
 	return 0, check.Field("since", "since is not a message of this session.")
 }
 
-// Runs returns a page of a session's runs, oldest first, each with the first invocations of agents in it. It fails
-// with not_found and validation_failed.
+// Runs returns a page of a session's runs, oldest first, with their first invocations, at most maxListed together.
+// It fails with not_found and validation_failed.
 func (s *Service) Runs(ctx context.Context, id string, limit int32, cursor string) (page.Page[RunDetail], error) {
 	none := page.Page[RunDetail]{}
 	req, err := page.Parse("runs", limit, cursor)
@@ -128,20 +128,20 @@ func (s *Service) Runs(ctx context.Context, id string, limit int32, cursor strin
 	return page.Cut(req, list, func(r RunDetail) page.Key { return page.Key{N: r.CreatedAt, S: r.ID} }), err
 }
 
-// RunDetail is a run with the steps of its root agent and the first invocations of the agents below it.
+// RunDetail is a run with the steps of its root agent and its first invocations.
 type RunDetail struct {
 	record.Run
 	Steps       []transcript.Step
 	Invocations []record.Invocation
 }
 
-// maxInvocations is how many invocations are shown with a run; a list of their own has all.
+// maxInvocations bounds the invocations returned with one run; [Service.Invocations] has all.
 const maxInvocations = 200
 
-// maxListed is how many are shown with a page of runs.
+// maxListed bounds the invocations returned with a page of runs.
 const maxListed = 1000
 
-// Run returns one run in full. It fails with not_found.
+// Run returns one run with its steps and first invocations. It fails with not_found.
 func (s *Service) Run(ctx context.Context, session, run string) (RunDetail, error) {
 	if _, err := s.find(ctx, session); err != nil {
 		return RunDetail{}, err
@@ -165,7 +165,8 @@ func (s *Service) detail(ctx context.Context, session, run string) (RunDetail, e
 	return RunDetail{Run: r, Steps: steps, Invocations: invocations}, err
 }
 
-// ToolResult returns a result of a run with its call, the later one of two with one id. It fails with not_found.
+// ToolResult returns a tool result of a run with its call; if two have the same id, the later one. It fails with
+// not_found.
 func (s *Service) ToolResult(ctx context.Context, session, run, call string) ([]llm.Block, error) {
 	r, err := s.Run(ctx, session, run)
 	if err != nil {

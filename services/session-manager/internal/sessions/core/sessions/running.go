@@ -10,14 +10,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Running are the runs and commands in workspaces, the oldest first. Times are milliseconds since the Unix epoch.
+// Running are the active runs and the running commands and cages in workspaces, oldest first.
 type Running struct {
 	Runs []record.ActiveRun
 	contract.Running
 }
 
-// Running returns the running commands of a session of the caller, or of all of the caller's if id is empty. It
-// fails with not_found, and with unavailable while a workspace of theirs cannot be asked.
+// Running returns the active runs and the running commands and cages of the caller's session, or of all the
+// caller's sessions if id is empty. It fails with not_found, and with unavailable if one of the workspaces cannot
+// be reached.
 func (s *Service) Running(ctx context.Context, id string) (Running, error) {
 	running, err := s.inWorkspaces(ctx, id)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Service) Running(ctx context.Context, id string) (Running, error) {
 	return running, err
 }
 
-// inWorkspaces asks the workspace of a session, or all that the caller's sessions are in.
+// inWorkspaces asks the workspace of a session, or all workspaces of the caller's sessions.
 func (s *Service) inWorkspaces(ctx context.Context, id string) (Running, error) {
 	if id != "" {
 		found, err := s.find(ctx, id)
@@ -72,7 +73,7 @@ func (s *Service) inWorkspaces(ctx context.Context, id string) (Running, error) 
 	return s.owned(ctx, all)
 }
 
-// owned leaves out the commands of other operators.
+// owned removes the commands and cages of other operators.
 func (s *Service) owned(ctx context.Context, all Running) (Running, error) {
 	var ids []string
 	for _, p := range all.Processes {

@@ -12,22 +12,22 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Bounds of a search, in characters and in words.
+// Bounds of a search: characters and words of a query.
 const (
 	maxQuery = 200
 	maxWords = 16
 )
 
-// Found is a session of a search. Message is its first message with the words, "" where its name has them and for a
-// list without words.
+// Found is a session that a search found. Message is its first message that has the words; it is "" if the
+// session's name has them or the search has no words.
 type Found struct {
 	record.Session
 	Message string
 }
 
-// Search returns a page of the caller's sessions, newest first: of one project if project is not empty, and if q is not
-// nil only those with a text that has each word of q. It fails with validation_failed, and with not_found for the
-// project.
+// Search returns a page of the caller's sessions, newest first. A non-empty project filters them; if q is not nil a
+// session must have a text that contains every word of q. It fails with validation_failed, and with not_found for
+// the project.
 func (s *Service) Search(
 	ctx context.Context, project string, q *string, limit int32, cursor string,
 ) (page.Page[Found], error) {
@@ -52,7 +52,7 @@ func (s *Service) Search(
 	return page.Cut(req, rows, func(f Found) page.Key { return page.Key{N: f.CreatedAt, S: f.ID} }), err
 }
 
-// wordsOf returns the words of a query, parted as stored texts are. It fails with validation_failed naming q.
+// wordsOf splits a query into words like stored texts. It fails with validation_failed naming q.
 func wordsOf(q string) ([]string, error) {
 	if err := check.Text("q", q, maxQuery); err != nil {
 		return nil, err
@@ -69,23 +69,23 @@ func wordsOf(q string) ([]string, error) {
 	return words, nil
 }
 
-// fillBatch is how many texts are made searchable in one transaction.
+// fillBatch bounds the texts that are indexed in one transaction.
 const fillBatch = 32
 
-// FillWords makes stored texts searchable until ctx ends, those of this process at once and those that another left
-// behind within ToolsRetry.
+// FillWords adds stored texts to the search index until ctx ends: texts of this process at once, those of other
+// processes within ToolsRetry.
 func (s *Service) FillWords(ctx context.Context) {
 	ticker := time.NewTicker(s.ToolsRetry)
 	defer ticker.Stop()
 	for {
 		n, err := s.Store.FillWords(ctx, fillBatch)
 		if err != nil && ctx.Err() == nil {
-			s.Log.Warn("stored texts are not searchable yet; trying again", "error", err)
+			s.Log.Warn("stored texts could not be indexed; retrying", "error", err)
 		}
 		if err == nil && n == fillBatch {
 			continue
 		}
-		if err != nil { // a failed database is not asked at each stored text
+		if err != nil { // a failed database is retried by time, not at each stored text
 			select {
 			case <-ticker.C:
 				continue

@@ -17,8 +17,8 @@ var processSignals = []string{
 	"SIGABRT", "SIGCONT", "SIGHUP", "SIGINT", "SIGKILL", "SIGQUIT", "SIGSTOP", "SIGTERM", "SIGUSR1", "SIGUSR2",
 }
 
-// SignalProcess sends a signal to the process group of a command that runs for a session of the caller. The record of
-// it is stored before the signal is sent. It fails with validation_failed, not_found, gone, process_not_found,
+// SignalProcess sends a signal to the process group of a running command of the caller's session. The audit record
+// is stored before the signal is sent. It fails with validation_failed, not_found, gone, process_not_found,
 // process_ended, stale_lease and unavailable.
 func (s *Service) SignalProcess(ctx context.Context, session, process, signal string) error {
 	if !slices.Contains(processSignals, signal) {
@@ -47,7 +47,7 @@ func (s *Service) SignalProcess(ctx context.Context, session, process, signal st
 	return s.Tools.SignalProcess(ctx, workspace, session, process, signal)
 }
 
-// running returns a command that runs for a session. It fails with process_not_found and unavailable.
+// running returns a running command of a session. It fails with process_not_found and unavailable.
 func (s *Service) running(ctx context.Context, workspace, session, process string) (contract.RunningProcess, error) {
 	running, err := s.Tools.Running(ctx, workspace, session)
 	if err != nil {

@@ -9,20 +9,21 @@ import (
 	"kaged.dev/pkg/ident"
 )
 
-// Spent is the use of model calls. Estimated counts those of unknown use.
+// Spent is the use of model calls. Estimated is the number of calls whose use is unknown; they count with their
+// reservation.
 type Spent struct {
 	contract.Amount
 	Estimated int64
 }
 
-// SpentOn is the use of the model calls of one project to one model.
+// SpentOn is the use of one model by one project.
 type SpentOn struct {
 	ProjectID, Model string
 	Spent
 }
 
-// Spending is the use of an operator's model calls between two moments, in milliseconds since the epoch. By has at
-// most MaxSpentOn entries, the most expensive first.
+// Spending is the use of an operator's model calls between two times, in Unix milliseconds. By has at most
+// MaxSpentOn entries, most expensive first; More says that entries are missing.
 type Spending struct {
 	Since, Until int64
 	Total        Spent
@@ -33,10 +34,10 @@ type Spending struct {
 // MaxSpentOn bounds the entries of a Spending.
 const MaxSpentOn = 200
 
-// spendSince is how far back a Spending reaches by default.
+// spendSince is the default period of a Spending.
 const spendSince = 24 * time.Hour
 
-// Spending sums up the use of the caller's model calls since a moment, nil for 24 hours ago. It fails with
+// Spending returns the use of the caller's model calls since a time, nil for 24 hours ago. It fails with
 // validation_failed.
 func (s *Service) Spending(ctx context.Context, since *int64) (Spending, error) {
 	at := now()

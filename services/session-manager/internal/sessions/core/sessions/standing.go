@@ -13,24 +13,24 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Answer is an operator's answer to a request for approval.
+// Answer is an operator's answer to an approval.
 type Answer struct {
-	// Decision is approve or deny, Comment is for the agent.
+	// Decision is approve or deny. Comment is a text for the agent.
 	Decision, Comment string
 	// Scope is once, session or project, "" for once.
 	Scope string
-	// Kind is the kind of the standing approval, "" for the first that the request may become; Words is how many first
-	// words of the command must be the same, 0 for the fewest.
+	// Kind is the kind of the standing approval, "" for the first kind that the request offers. Words is the number of
+	// first words of the command that must match, 0 for the fewest.
 	Kind  string
 	Words int
-	// Hash stands for the subject as the operator was shown it; it may be "".
+	// Hash is the digest of the subject that the operator saw; it may be "".
 	Hash string
 }
 
-// lasts reports whether the answer makes a standing approval.
+// lasts reports whether the answer creates a standing approval.
 func (in Answer) lasts() bool { return in.Scope != "" && in.Scope != record.ScopeOnce }
 
-// check returns the state of the answer. It fails with validation_failed.
+// check returns the approval's state after the answer. It fails with validation_failed.
 func (in Answer) check() (record.ApprovalState, error) {
 	state, ok := decisions[in.Decision]
 	switch {
@@ -39,23 +39,23 @@ func (in Answer) check() (record.ApprovalState, error) {
 	case in.lasts() && in.Scope != record.ScopeSession && in.Scope != record.ScopeProject:
 		return "", check.Field("scope", "scope must be once, session or project.")
 	case in.lasts() && state != record.ApprovalApproved:
-		return "", check.Field("scope", "A refusal is for this call alone; leave scope out.")
+		return "", check.Field("scope", "Only an approval can have a scope; leave scope out.")
 	case in.lasts() && in.Hash == "":
-		return "", check.Field("hash", "hash must be that of the request, so that what is approved is what was shown.")
+		return "", check.Field("hash", "hash must be the request's hash; it proves that the approved call is the shown one.")
 	case !in.lasts() && (in.Kind != "" || in.Words != 0):
 		return "", check.Field("kind", "kind and words are for a scope of session or project.")
 	}
 	return state, check.Text("comment", in.Comment, maxComment)
 }
 
-// standing returns the standing approval that an answer makes; it may be nil. It fails with validation_failed for one
-// that the request does not offer, and with conflict, details.reason stale_hash, if the operator was shown another
-// subject, or standing_limit.
+// standing returns the standing approval that an answer creates, or nil. It fails with validation_failed if the
+// request does not offer it, and with conflict if the operator saw another subject (details.reason stale_hash) or
+// the project has too many (standing_limit).
 func (s *Service) standing(
 	ctx context.Context, of record.Session, a record.Approval, in Answer,
 ) (*record.Standing, error) {
 	if in.Hash != "" && in.Hash != a.Hash() {
-		return nil, fault.New(fault.Conflict, "The request is about something else than the hash says; read it again.").
+		return nil, fault.New(fault.Conflict, "The hash is not that of this request; read the request again.").
 			With("reason", "stale_hash").With("hash", a.Hash())
 	}
 	if !in.lasts() {
@@ -67,7 +67,7 @@ func (s *Service) standing(
 		at = slices.IndexFunc(offers, func(o record.Standing) bool { return o.Kind == contract.StandingKind(in.Kind) })
 	}
 	if at < 0 || at >= len(offers) {
-		return nil, check.Field("kind", "This call can only be approved once; its offers say what else can be approved.")
+		return nil, check.Field("kind", "This request does not offer that standing approval; see its offers.")
 	}
 	made := offers[at]
 	if in.Words != 0 {
@@ -91,8 +91,8 @@ func (s *Service) standing(
 	return &made, nil
 }
 
-// StandingApprovals returns a page of the caller's standing approvals, newest first; with a project or a session
-// only theirs, and those that are revoked only with revoked. It fails with validation_failed.
+// StandingApprovals returns a page of the caller's standing approvals, newest first. A non-empty project or session
+// filters them; revoked ones are included only with revoked. It fails with validation_failed.
 func (s *Service) StandingApprovals(
 	ctx context.Context, project, session string, revoked bool, limit int32, cursor string,
 ) (page.Page[record.Standing], error) {

@@ -9,13 +9,13 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// The bounds of a status.
+// The period and the number of runs of a status.
 const (
 	statusPeriod = 24 * time.Hour
 	statusRuns   = 10
 )
 
-// Status counts the sessions and the work of a project of the caller. It fails with not_found.
+// Status returns the statistics of the caller's project. It fails with not_found.
 func (s *Service) Status(ctx context.Context, project string) (record.Status, error) {
 	owner := ident.CallerFrom(ctx).UserID
 	if err := s.Projects.Known(ctx, owner, project); err != nil {

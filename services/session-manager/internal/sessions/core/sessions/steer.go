@@ -17,18 +17,18 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 )
 
-// maxSteers is how many messages may wait for a step boundary of a run, maxSteerBytes their bytes together.
+// maxSteers bounds the messages that wait for a run's next step boundary, maxSteerBytes their total size.
 const (
 	maxSteers     = 16
 	maxSteerBytes = 1 << 20
 )
 
-// errNoRun is a session without a run that a message could steer.
+// errNoRun says that the session has no run to steer.
 var errNoRun = errors.New("the session has no run")
 
-// steer stores the message for the run at work, which reads it at its next step boundary, or with the message that
-// waits for a slot. taken is false for a session without a run. It fails with conflict (details.reason steer_limit)
-// while too many wait.
+// steer stores a message for the pending or active run. An active run receives it at its next step boundary, a
+// pending one together with its first message. taken is false if the session has no run. It fails with conflict
+// (details.reason steer_limit) if too many messages wait.
 func (p *posting) steer(l *live.Session) (posted Posted, taken bool, err error) {
 	err = l.Update(p.ctx, crash.SteerStored, func(current record.Session) (record.Change, error) {
 		c := record.Change{At: now()}
@@ -77,7 +77,7 @@ func (p *posting) steer(l *live.Session) (posted Posted, taken bool, err error) 
 	return posted, err == nil, err
 }
 
-// hasRoom fails if one more message may not wait.
+// hasRoom fails if one more message would exceed the bounds of waiting messages.
 func hasRoom(waiting []record.Steer, content string) error {
 	bytes := len(content)
 	for _, w := range waiting {
@@ -90,20 +90,20 @@ func hasRoom(waiting []record.Steer, content string) error {
 }
 
 func steerLimit(waiting int) error {
-	return fault.New(fault.Conflict, "%d messages wait for the run already; wait until it has read them.", waiting).
+	return fault.New(fault.Conflict, "%d messages already wait for the run; wait until it has received them.", waiting).
 		With("reason", "steer_limit").With("waiting", waiting).With("limit", maxSteers).With("limit_bytes", maxSteerBytes)
 }
 
-// follows are sessions with a completed run that is followed by a waiting one.
+// follows are sessions with a run that waits because an earlier run completed.
 type follows struct {
-	wake chan struct{} // has room for one
+	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards waiting
 	waiting []record.Session
 }
 
-// Followed takes note of a committed change of a session: where its run was completed and the next one waits, that
-// one is begun. It never waits.
+// Followed takes a committed change of a session. If it completed a run and queued the next one,
+// [Service.FollowRuns] begins that. It never waits.
 func (s *Service) Followed(before, after record.Session) {
 	if before.State != record.Running || after.State != record.Queued {
 		return
@@ -117,13 +117,13 @@ func (s *Service) Followed(before, after record.Session) {
 	}
 }
 
-// followPatience is how long to try to begin a run while a service that it needs is away. A run that has not begun
+// followPatience bounds the retries to begin a run while a service that it needs is unavailable. After that the run
 // stays queued.
 const followPatience = time.Minute
 
 var followPauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
 
-// FollowRuns begins the runs that follow completed ones until ctx ends, and returns when the last has begun.
+// FollowRuns begins runs that follow completed ones until ctx ends, and returns when the last attempt has ended.
 func (s *Service) FollowRuns(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -143,7 +143,7 @@ func (s *Service) FollowRuns(ctx context.Context) {
 	}
 }
 
-// followRun begins the run that a session waits with. Without a slot it stays queued, like any message.
+// followRun begins the pending run of a session. If no slot is free, the run stays queued like any other.
 func (s *Service) followRun(ctx context.Context, of record.Session) {
 	ctx, cancel := context.WithTimeout(ctx, followPatience)
 	defer cancel()
@@ -155,7 +155,7 @@ func (s *Service) followRun(ctx context.Context, of record.Session) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		s.Log.Info("a message that was to steer a run waits for its own", "session", of.ID, "run", of.CurrentRun, "error",
-			err)
+		s.Log.Info("a message that arrived too late to steer its run stays queued", "session", of.ID, "run", of.CurrentRun,
+			"error", err)
 	}
 }

@@ -13,24 +13,24 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// The bounds of a record of input, in bytes: of what was typed, and of its text in the record.
+// The bounds of audited input, in bytes: of the input, and of its text in the audit record.
 const (
 	maxInput     = 64 << 10
 	maxInputText = 4 << 10
 )
 
-// TerminalInput is what an operator typed on a process.
+// TerminalInput is an operator's input to a process.
 type TerminalInput struct {
 	Session string
 	Process contract.RunningProcess
-	// Data is empty where it is Hidden: the terminal did not show it.
+	// Data is empty if the input is Hidden: the terminal did not echo it. Length is the size of the input in bytes.
 	Data   []byte
 	Hidden bool
 	Length int64
 }
 
-// Terminal returns a background process of a session of the caller and the name of its workspace. Without a process
-// only the session is checked. It fails with not_found, gone, process_not_found and unavailable.
+// Terminal returns a background process of the caller's session and the name of its workspace. With an empty
+// process it only checks the session. It fails with not_found, gone, process_not_found and unavailable.
 func (s *Service) Terminal(ctx context.Context, session, process string) (contract.RunningProcess, string, error) {
 	found, err := s.find(ctx, session)
 	switch {
@@ -50,8 +50,8 @@ func (s *Service) Terminal(ctx context.Context, session, process string) (contra
 	return command, found.Workspace, err
 }
 
-// RecordInput stores the record of input that the caller is about to give to a process. It fails with not_found,
-// gone, validation_failed and stale_lease.
+// RecordInput stores the audit record of input that the caller is about to send to a process. It fails with
+// not_found, gone, validation_failed and stale_lease.
 func (s *Service) RecordInput(ctx context.Context, in TerminalInput) error {
 	if len(in.Data) > maxInput {
 		return check.Field("input", "input must have at most %d bytes.", maxInput)
@@ -75,7 +75,7 @@ func (s *Service) RecordInput(ctx context.Context, in TerminalInput) error {
 	}, nil)
 }
 
-// visible returns text in which keys without a character are escapes, such as \x03 or \r.
+// visible returns text with control characters as escapes, such as \x03 or \r.
 func visible(text string) string {
 	quoted := strconv.QuoteToGraphic(text)
 	return quoted[1 : len(quoted)-1]

@@ -10,15 +10,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Field is a field of a request that tells null from absent.
+// Field is a field of a request that distinguishes null from absent.
 type Field[T any] struct {
-	// Given says that the field is there.
+	// Given says that the field is present.
 	Given bool
 	// Value is nil for null.
 	Value *T
 }
 
-// Edit changes a session. A field that is not given stays, null clears.
+// Edit changes a session. An absent field changes nothing, null clears the value.
 type Edit struct {
 	Label, Model              Field[string]
 	MaxSteps, MaxOutputTokens Field[int64]
@@ -34,9 +34,9 @@ const (
 	maxModel        = 300
 )
 
-// Update changes a session and returns it as it is then. It fails with bad_request if e is empty, with
-// validation_failed (422 for a number out of range), with not_found, for the issue too, with gone, and with
-// conflict for another issue while a run is at work.
+// Update changes a session and returns the changed session. It fails with bad_request if e is empty, with
+// validation_failed (HTTP 422 for a number out of range), with not_found for the session or the issue, with gone,
+// and with conflict for another issue while a run is pending, active or to be resumed.
 func (s *Service) Update(ctx context.Context, id string, e Edit) (record.Session, error) {
 	patch, err := e.patch()
 	if err != nil {
@@ -120,7 +120,7 @@ func valueOr[T any](f Field[T], otherwise T) T {
 	return otherwise
 }
 
-// override checks a number; a given null becomes 0, which clears it.
+// override checks a number; null becomes 0, which clears the override.
 func override(field string, f Field[int64], most int64) (*int32, error) {
 	if !f.Given {
 		return nil, nil
@@ -135,7 +135,7 @@ func override(field string, f Field[int64], most int64) (*int32, error) {
 	return &n, nil
 }
 
-// checkModel refuses text that cannot be "provider:model". Whether there is such a provider shows when it is used.
+// checkModel refuses text that is not "provider:model". An unknown provider is noticed when the model is used.
 func checkModel(model string) error {
 	const field = "model_override"
 	if err := check.Text(field, model, maxModel); err != nil {
@@ -147,7 +147,7 @@ func checkModel(model string) error {
 	return nil
 }
 
-// fields returns a patch's changes, for the record.
+// fields returns the changes of a patch for its audit record.
 func fields(p record.Patch) map[string]any {
 	out := map[string]any{}
 	if p.Label != nil {
@@ -171,7 +171,7 @@ func fields(p record.Patch) map[string]any {
 	return out
 }
 
-// budgetFields returns a budget for the record, nil if it is cleared.
+// budgetFields returns a budget for its audit record, nil if it is cleared.
 func budgetFields(b contract.Budget) any {
 	if !b.Set() {
 		return nil

@@ -10,8 +10,9 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
-// WatchWorkspaces stores the workspaces' records between calls, until ctx ends. Each process does: a record that
-// several of them are given is stored once. A workspace's records of sessions that are not in it are dropped.
+// WatchWorkspaces stores the audit records that workspaces produce between tool calls, until ctx ends. Every
+// process watches; a record that several of them receive is stored once. Records of sessions in another workspace
+// are dropped.
 func (s *Service) WatchWorkspaces(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, name := range s.Config.Workspaces {
@@ -32,7 +33,7 @@ func (s *Service) watch(ctx context.Context, workspace string) {
 			return stored, err
 		})
 		if ctx.Err() == nil {
-			s.Log.Debug("the workspace is watched no more; trying again", "workspace", workspace, "error", err)
+			s.Log.Debug("watching a workspace ended; retrying", "workspace", workspace, "error", err)
 		}
 	}
 }
