@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// AnswerApproval allows or refuses a tool call that waits.
+// AnswerApproval approves or denies a pending tool call.
 func (s *Server) AnswerApproval(
 	ctx context.Context, req *apiv1.AnswerApprovalRequest,
 ) (*apiv1.AnswerApprovalResponse, error) {

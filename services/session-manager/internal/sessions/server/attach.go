@@ -12,11 +12,11 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// AttachServer hands sessions to sockets.
+// AttachServer is the gRPC service AttachService. Sockets hold sessions through it.
 type AttachServer struct {
 	sessionmanagerv1.UnimplementedAttachServiceServer
 	sessions *sessions.Service
-	// patience is how long to wait until it is known where a session's channels stand.
+	// patience bounds the wait for the ends of a session's channels.
 	patience time.Duration
 }
 
@@ -25,7 +25,7 @@ func NewAttach(s *sessions.Service, patience time.Duration) *AttachServer {
 	return &AttachServer{sessions: s, patience: patience}
 }
 
-// Attach holds a session for a socket until the stream ends, in this goroutine alone.
+// Attach holds a session for a socket until the stream ends. It runs in this goroutine alone.
 func (s *AttachServer) Attach(
 	req *sessionmanagerv1.AttachRequest, stream grpc.ServerStreamingServer[sessionmanagerv1.AttachEvent],
 ) error {
@@ -64,7 +64,7 @@ func (s *AttachServer) Attach(
 	}
 }
 
-// seq waits until it is known where the channels stand.
+// seq returns the last published number of each channel, once it is known.
 func (s *AttachServer) seq(ctx context.Context, hold *sessions.Hold) ([frames.Channels]int64, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()

@@ -13,22 +13,22 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// answerBytes bounds the shown parts of conversations in one answer together: one gRPC message, with room for the
-// rest. Longer texts of models and tools are shortened alike until the answer fits. The stored ones stay whole.
+// answerBytes bounds the total size of conversation parts in one answer, so that the answer fits into one gRPC
+// message. Longer texts of models and tools are shortened to one limit; the stored texts stay complete.
 const answerBytes = rpc.MaxMessage / 4 * 3
 
-// overhead is about the size of a part besides its texts, nameBytes the shown part of a name or an id of others,
-// and errorBytes that of a failure.
+// overhead is the approximate size of a part without its texts; nameBytes bounds a name or an id that a model
+// chose, and errorBytes an error message.
 const (
 	overhead   = 32
 	nameBytes  = 1 << 10
 	errorBytes = 64 << 10
 )
 
-// ellipsis ends a shortened text.
+// ellipsis is the end of a shortened text.
 const ellipsis = "… [shortened]"
 
-// level returns the most that each of some sizes may keep so that they have at most budget together.
+// level returns the largest limit with which the sizes, each cut to the limit, sum up to at most budget.
 func level(sizes []int, budget int) int {
 	for i, size := range slices.Sorted(slices.Values(sizes)) {
 		if share := max(budget, 0) / (len(sizes) - i); size > share {
@@ -39,7 +39,7 @@ func level(sizes []int, budget int) int {
 	return math.MaxInt
 }
 
-// weigh returns about how many bytes each block takes as a part, and no less.
+// weigh returns an upper estimate of the bytes of each block as a part.
 func weigh(blocks []llm.Block) []int {
 	weights, inputs := make([]int, len(blocks)), map[string]int{}
 	for i, b := range blocks {
@@ -58,7 +58,7 @@ func weigh(blocks []llm.Block) []int {
 	return weights
 }
 
-// weighJSON returns about how many bytes a text takes inside JSON, as the value it is or as a string, and no less.
+// weighJSON returns an upper estimate of the bytes of a text inside JSON, as a JSON value or as a string.
 func weighJSON(s string) int {
 	n := len(s) + 2
 	for i := range len(s) {
@@ -80,8 +80,8 @@ func sum(sizes []int) int {
 	return n
 }
 
-// parts returns blocks as the API shows them, in at most most bytes: where they have more, long ones are shortened
-// alike, and where there are still too many, the last part says that the rest is missing.
+// parts returns blocks in the form of the API, with at most most bytes. Long texts are shortened to one limit. If
+// that is not enough, the last part is an ellipsis in place of the rest.
 func parts(blocks []llm.Block, most int) []*apiv1.MessagePart {
 	limit := level(weigh(blocks), most-most/8)
 	inputs := map[string]input{}
@@ -100,14 +100,14 @@ func parts(blocks []llm.Block, most int) []*apiv1.MessagePart {
 	return out
 }
 
-// input is the input of a call, as its JSON and as it is shown.
+// input is the input of a call: its JSON text, and its form in the API.
 type input struct {
 	text  string
 	value []byte
 }
 
-// part returns one block within about limit bytes, nil for a block of no kind. A call's input goes into inputs,
-// where its result finds it.
+// part returns one block with about limit bytes, or nil for an empty block. It adds a call's input to inputs for
+// the call's result.
 func part(b llm.Block, limit int, inputs map[string]input) *apiv1.MessagePart {
 	switch {
 	case b.Text != nil:
@@ -133,8 +133,7 @@ func part(b llm.Block, limit int, inputs map[string]input) *apiv1.MessagePart {
 	return nil
 }
 
-// value returns a call's input as the JSON it stands for, and where that would be larger than limit as a string,
-// shortened to limit.
+// value returns a call's input as JSON. An input above limit becomes a string that is shortened to limit.
 func value(text string, limit int) []byte {
 	if weighJSON(text) <= limit {
 		return wirejson.Raw(text)
@@ -144,7 +143,7 @@ func value(text string, limit int) []byte {
 
 func shorten(s string, limit int) string { return clip.Within(s, limit, ellipsis) }
 
-// few returns the first of a list of texts, within limit together.
+// few returns the first texts of a list, with at most limit bytes together.
 func few(texts []string, limit int) []string {
 	for i, s := range texts {
 		if limit -= len(s) + overhead; limit < 0 {

@@ -32,18 +32,18 @@ func answered(id, output string) llm.Block {
 	return llm.Block{Result: &llm.ToolResult{CallID: id, Name: "file.write", Content: output}}
 }
 
-// shortened reports whether a part says that it is not whole, or shows its input as a text.
+// shortened reports whether a text of the part ends with the ellipsis, or its input is a string.
 func shortened(p *apiv1.MessagePart) bool {
 	return bytes.HasPrefix(p.GetInput(), []byte(`"`)) ||
 		slices.ContainsFunc([]string{p.GetText(), p.GetName(), p.GetOutput()},
 			func(s string) bool { return strings.HasSuffix(s, ellipsis) })
 }
 
-// numbers is JSON of many small values.
+// numbers returns a JSON array of n+1 small numbers.
 func numbers(n int) string { return "[" + strings.Repeat("0,", n) + "0]" }
 
-// For any texts of models and tools, an answer fits into one gRPC message: short texts are whole, and long ones are
-// shortened and say so.
+// For any texts of models and tools, an answer fits into one gRPC message: short texts are complete, long ones are
+// shortened and end with the ellipsis.
 func TestAnswersFit(t *testing.T) {
 	long := strings.Repeat("ö", 9<<20/2)
 	many := slices.Repeat([]llm.Block{called("c", "[]"), answered("c", "ok")}, 150_000)
@@ -99,7 +99,7 @@ func TestAnswersFit(t *testing.T) {
 	}
 }
 
-// A text that fits is whole.
+// A text that fits is complete.
 func TestAnswersAreWhole(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 3<<19)
@@ -115,7 +115,7 @@ func TestAnswersAreWhole(t *testing.T) {
 	}
 }
 
-// A large input costs little more than its length.
+// Converting a large input allocates at most four times its size.
 func TestLargeInputs(t *testing.T) { // not parallel: it counts the allocations of the process
 	list := []record.Message{{Blocks: []llm.Block{called("c", numbers(8<<20)), answered("c", "ok")}}}
 	var before, after runtime.MemStats
@@ -127,7 +127,7 @@ func TestLargeInputs(t *testing.T) { // not parallel: it counts the allocations 
 	}
 }
 
-// A page of requests for approval fits too; one alone is whole.
+// A page of approvals fits into one gRPC message; a single large approval stays complete.
 func TestApprovalsFit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3<<20)

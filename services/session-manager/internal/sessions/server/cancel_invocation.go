@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// CancelInvocation stops one agent below the root and returns when it has ended.
+// CancelInvocation stops an agent below the root and returns once it has ended.
 func (s *Server) CancelInvocation(
 	ctx context.Context, req *apiv1.CancelInvocationRequest,
 ) (*apiv1.CancelInvocationResponse, error) {

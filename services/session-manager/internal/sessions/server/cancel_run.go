@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// CancelRun stops a run and returns when it is over.
+// CancelRun stops a run and returns once it has ended.
 func (s *Server) CancelRun(ctx context.Context, req *apiv1.CancelRunRequest) (*apiv1.CancelRunResponse, error) {
 	ended, err := s.sessions.Cancel(ctx, req.GetSessionId(), req.GetRunId())
 	if err != nil {

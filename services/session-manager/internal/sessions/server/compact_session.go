@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// CompactSession compacts the conversation of an idle session, or proposes that.
+// CompactSession compacts the conversation of an idle session, or returns a proposal.
 func (s *Server) CompactSession(ctx context.Context, req *apiv1.CompactSessionRequest) (*apiv1.CompactSessionResponse,
 	error,
 ) {

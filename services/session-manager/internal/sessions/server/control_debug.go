@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// ControlDebug moves a program that an agent debugs.
+// ControlDebug carries out an operator's action on a debugged program.
 func (s *Server) ControlDebug(
 	ctx context.Context, req *apiv1.ControlDebugRequest,
 ) (*apiv1.ControlDebugResponse, error) {
@@ -30,7 +30,7 @@ func (s *Server) ControlDebug(
 	return res, nil
 }
 
-// milliseconds returns a time as the core knows it; one that is out of bounds stays out of bounds.
+// milliseconds returns n as a duration. Values far out of range are clamped, but stay out of range.
 func milliseconds(n int64) time.Duration {
 	return time.Duration(max(min(n, int64(time.Hour/time.Millisecond)), -1)) * time.Millisecond
 }

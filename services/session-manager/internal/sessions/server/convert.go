@@ -15,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/wire"
 )
 
-// text returns nil for "".
+// text returns a pointer to s, nil for "".
 func text(s string) *string { return unlessZero(s) }
 
 func unlessZero[T comparable](v T) *T {
@@ -67,8 +67,8 @@ func state(s record.State) apiv1.SessionState { return states[s] }
 //convert:one foundSession *apiv1.SessionSummary *apiv1.FoundSession >MatchedMessageId=-
 //convert:one spendSum sessions.Spent *apiv1.SpendSum >CostUsd=in.USD()
 
-// editFromProto reads the fields that tell null from absent. It fails with validation_failed for a value of another
-// type.
+// editFromProto reads the fields that distinguish null from absent. It fails with validation_failed for a value of
+// a wrong type.
 func editFromProto(req *apiv1.UpdateSessionRequest) (sessions.Edit, error) {
 	var e sessions.Edit
 	var err error
@@ -127,7 +127,8 @@ var approvalStates = map[record.ApprovalState]apiv1.ApprovalState{
 	record.ApprovalClosed:   apiv1.ApprovalState_APPROVAL_STATE_CLOSED,
 }
 
-// approvals returns requests for approval of one answer. A request alone is shown whole: it came as one message.
+// approvals returns the approvals of one answer, shortened to fit. A single approval stays complete, because it
+// arrived in one message.
 func approvals(list []record.Approval) []*apiv1.Approval {
 	out, weights := make([]*apiv1.Approval, len(list)), make([]int, len(list))
 	for i, a := range list {
@@ -153,7 +154,7 @@ var roles = map[record.Role]apiv1.MessageRole{
 	record.Subagent: apiv1.MessageRole_MESSAGE_ROLE_SUBAGENT, record.System: apiv1.MessageRole_MESSAGE_ROLE_SYSTEM,
 }
 
-// messages returns messages of one answer.
+// messages returns the messages of one answer, shortened to fit.
 func messages(list []record.Message) []*apiv1.SessionMessage {
 	weights := make([]int, len(list))
 	for i, m := range list {
@@ -167,7 +168,7 @@ func messages(list []record.Message) []*apiv1.SessionMessage {
 	return out
 }
 
-// message returns a message of which content and parts take at most most bytes together.
+// message returns a message whose content and parts have at most most bytes together.
 func message(m record.Message, most int) *apiv1.SessionMessage {
 	content := shorten(m.Content, level([]int{len(m.Content), sum(weigh(m.Blocks))}, most))
 	return &apiv1.SessionMessage{
@@ -195,7 +196,7 @@ var runStates = map[record.RunState]apiv1.RunState{
 	record.RunFailed: apiv1.RunState_RUN_STATE_FAILED, record.RunCancelled: apiv1.RunState_RUN_STATE_CANCELLED,
 }
 
-// outcome is how a run ended, nil while it has not.
+// outcome returns the outcome of a run, nil before its end.
 func outcome(r record.Run) *string {
 	if !r.State.Over() {
 		return nil
@@ -203,7 +204,7 @@ func outcome(r record.Run) *string {
 	return text(string(r.State))
 }
 
-// duration is how long a run took, nil while it has not ended.
+// duration returns the duration of a run in milliseconds, nil before its end.
 func duration(r record.Run) *int64 {
 	if r.EndedAt == 0 || r.StartedAt == 0 {
 		return nil
@@ -232,7 +233,7 @@ func run(d sessions.RunDetail) *apiv1.Run {
 	return out
 }
 
-// steps returns steps in at most most bytes.
+// steps returns steps with at most most bytes.
 func steps(list []transcript.Step, most int) []*apiv1.RunStep {
 	blocks, weights := make([][]llm.Block, len(list)), make([]int, len(list))
 	for i, s := range list {
@@ -250,7 +251,7 @@ func steps(list []transcript.Step, most int) []*apiv1.RunStep {
 	return out
 }
 
-// withResults returns a step's blocks with the results of its tools among them.
+// withResults returns a step's blocks followed by the results of its tools.
 func withResults(s transcript.Step) []llm.Block {
 	blocks := s.Blocks
 	for i := range s.Results {

@@ -34,10 +34,10 @@ func budget(b contract.Budget, u record.Use) *apiv1.SessionBudget {
 	return out
 }
 
-// maxWalltime is the longest budget in time, in milliseconds.
+// maxWalltime is the longest budget of working time, in milliseconds.
 const maxWalltime = int64(dsl.MaxBudgetWalltime / time.Millisecond)
 
-// budgetField reads a budget that may be null. It fails with validation_failed for a value of another form.
+// budgetField reads a budget or null. It fails with validation_failed for any other value.
 func budgetField(v *structpb.Value) (sessions.Field[contract.Budget], error) {
 	const field = "budget"
 	f := sessions.Field[contract.Budget]{Given: v != nil}

@@ -36,7 +36,7 @@ func doneOf(e contract.LedgerEntry) *bool {
 	return &e.Done
 }
 
-// share returns tokens as a part of a window.
+// share returns tokens as a fraction of a window.
 func share(tokens, window int64) float64 {
 	if window <= 0 {
 		return 0
@@ -44,7 +44,7 @@ func share(tokens, window int64) float64 {
 	return float64(tokens) / float64(window)
 }
 
-// summaryMessage returns the text in the place of superseded parts; it may be nil.
+// summaryMessage returns the text that replaces superseded parts; it may be nil.
 func summaryMessage(c contract.Compaction) *apiv1.SummaryMessage {
 	if c.Summary == "" {
 		return nil
@@ -63,7 +63,7 @@ func wholeCompaction(c record.Compaction, gone []record.Message) *apiv1.SessionC
 	return out
 }
 
-// compactAnswer returns a compaction that begins, or a proposal.
+// compactAnswer returns a compaction that has begun, or a proposal.
 func compactAnswer(a sessions.CompactAnswer) *apiv1.CompactSessionResponse {
 	out := &apiv1.CompactSessionResponse{
 		CompactionId: a.ID, SessionId: a.Session, AgentPath: a.Agent, Trigger: string(contract.OperatorManual),

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// whole returns a session with the agents at work in it.
+// whole returns a session with its budget and its active agents.
 func (s *Server) whole(ctx context.Context, r record.Session) (*apiv1.Session, error) {
 	out := session(r)
 	use, err := s.sessions.Use(ctx, r.ID)
@@ -27,7 +27,7 @@ func (s *Server) whole(ctx context.Context, r record.Session) (*apiv1.Session, e
 	return out, err
 }
 
-// exit returns the status that an invocation ended with, nil while it has not.
+// exit returns the exit status of an invocation, nil before its end.
 func exit(i record.Invocation) *int32 {
 	if !i.State.Over() {
 		return nil
@@ -36,7 +36,7 @@ func exit(i record.Invocation) *int32 {
 	return &status
 }
 
-// described returns invocations with their tasks, tools and answers, in about most bytes.
+// described returns invocations with their prompts, tools and outputs, in about most bytes.
 func described(list []record.Invocation, most int) []*apiv1.SubagentInvocation {
 	out := invocations(list)
 	share := most / max(len(list), 1) / 4
@@ -70,7 +70,7 @@ func invocationCage(c *dsl.Cage, most int) *apiv1.InvocationCage {
 	return out
 }
 
-// invocation returns an invocation in full, with its steps in the remaining room.
+// invocation returns an invocation with its steps; the steps get half of answerBytes.
 func invocation(d sessions.InvocationDetail) *apiv1.Invocation {
 	i := d.Invocation
 	out := &apiv1.Invocation{

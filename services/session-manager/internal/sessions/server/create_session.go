@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// CreateSession starts a conversation; no work begins.
+// CreateSession creates a session. It starts no run.
 func (s *Server) CreateSession(
 	ctx context.Context, req *apiv1.CreateSessionRequest,
 ) (*apiv1.CreateSessionResponse, error) {

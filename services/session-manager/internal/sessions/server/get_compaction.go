@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetCompaction returns a compaction with the superseded messages.
+// GetCompaction returns a compaction with its superseded messages.
 func (s *Server) GetCompaction(ctx context.Context, req *apiv1.GetCompactionRequest) (*apiv1.GetCompactionResponse,
 	error,
 ) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetContextEstimate says how full the window of an agent's model is.
+// GetContextEstimate returns the estimated use of an agent's context window.
 func (s *Server) GetContextEstimate(
 	ctx context.Context, req *apiv1.GetContextEstimateRequest,
 ) (*apiv1.GetContextEstimateResponse, error) {

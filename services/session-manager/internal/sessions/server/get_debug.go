@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// GetDebug shows the debug sessions of a session.
+// GetDebug returns the debug sessions of a session, and a view of one.
 func (s *Server) GetDebug(ctx context.Context, req *apiv1.GetDebugRequest) (*apiv1.GetDebugResponse, error) {
 	found, err := s.sessions.Debug(ctx, sessions.DebugLook{
 		Session: req.GetSessionId(), ID: req.GetDebugSessionId(), Frame: req.GetFrameId(), Output: req.GetOutputFrom(),

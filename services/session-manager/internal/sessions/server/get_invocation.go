@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetInvocation returns one call of an agent by another in full.
+// GetInvocation returns one invocation with its steps.
 func (s *Server) GetInvocation(
 	ctx context.Context, req *apiv1.GetInvocationRequest,
 ) (*apiv1.GetInvocationResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetLedger lists the ledger of a session, a page at a time.
+// GetLedger returns a page of a session's ledger.
 func (s *Server) GetLedger(ctx context.Context, req *apiv1.GetLedgerRequest) (*apiv1.GetLedgerResponse, error) {
 	p, err := s.sessions.Ledger(ctx, req.GetSessionId(), req.GetAgentPath(), req.GetKind(), req.GetLimit(),
 		req.GetCursor())

@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// GetProjectStatus counts a project's sessions and work.
+// GetProjectStatus returns statistics of a project's sessions and recent work.
 func (s *Server) GetProjectStatus(
 	ctx context.Context, req *apiv1.GetProjectStatusRequest,
 ) (*apiv1.GetProjectStatusResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetSession returns one session, ended ones too.
+// GetSession returns one session, which may have ended.
 func (s *Server) GetSession(ctx context.Context, req *apiv1.GetSessionRequest) (*apiv1.GetSessionResponse, error) {
 	found, err := s.sessions.Get(ctx, req.GetId())
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetSpend sums up the use of the caller's model calls.
+// GetSpend returns the use of the caller's model calls.
 func (s *Server) GetSpend(ctx context.Context, req *apiv1.GetSpendRequest) (*apiv1.GetSpendResponse, error) {
 	found, err := s.sessions.Spending(ctx, req.Since)
 	if err != nil {

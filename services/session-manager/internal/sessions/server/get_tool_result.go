@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// GetToolResult returns one result of a tool, with the input of its call.
+// GetToolResult returns one tool result with the input of its call.
 func (s *Server) GetToolResult(
 	ctx context.Context, req *apiv1.GetToolResultRequest,
 ) (*apiv1.GetToolResultResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListAllApprovals lists the requests for approval of all sessions of the caller, newest first, a page at a time.
+// ListAllApprovals returns a page of the approvals of all sessions of the caller, newest first.
 func (s *Server) ListAllApprovals(
 	ctx context.Context, req *apiv1.ListAllApprovalsRequest,
 ) (*apiv1.ListAllApprovalsResponse, error) {

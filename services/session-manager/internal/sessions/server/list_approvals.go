@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time.
+// ListApprovals returns a page of a session's approvals, newest first.
 func (s *Server) ListApprovals(
 	ctx context.Context, req *apiv1.ListApprovalsRequest,
 ) (*apiv1.ListApprovalsResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListCompactions lists the completed compactions of a session, newest first, a page at a time.
+// ListCompactions returns a page of a session's completed compactions, newest first.
 func (s *Server) ListCompactions(
 	ctx context.Context, req *apiv1.ListCompactionsRequest,
 ) (*apiv1.ListCompactionsResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time.
+// ListInvocations returns a page of a session's invocations, oldest first.
 func (s *Server) ListInvocations(
 	ctx context.Context, req *apiv1.ListInvocationsRequest,
 ) (*apiv1.ListInvocationsResponse, error) {

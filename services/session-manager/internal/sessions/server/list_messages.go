@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// ListMessages lists the messages a page at a time.
+// ListMessages returns a page of a session's messages.
 func (s *Server) ListMessages(
 	ctx context.Context, req *apiv1.ListMessagesRequest,
 ) (*apiv1.ListMessagesResponse, error) {

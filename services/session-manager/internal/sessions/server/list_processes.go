@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListProcesses lists the commands of the operator's sessions, or of one of them.
+// ListProcesses returns the running commands, cages and runs of the caller's sessions, or of one of them.
 func (s *Server) ListProcesses(
 	ctx context.Context, req *apiv1.ListProcessesRequest,
 ) (*apiv1.ListProcessesResponse, error) {

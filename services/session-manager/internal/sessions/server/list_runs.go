@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListRuns lists the runs in order, a page at a time.
+// ListRuns returns a page of a session's runs, oldest first.
 func (s *Server) ListRuns(ctx context.Context, req *apiv1.ListRunsRequest) (*apiv1.ListRunsResponse, error) {
 	p, err := s.sessions.Runs(ctx, req.GetSessionId(), req.GetLimit(), req.GetCursor())
 	if err != nil {

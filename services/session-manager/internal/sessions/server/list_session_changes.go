@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// ListSessionChanges lists the changed files of a session.
+// ListSessionChanges returns the changed files of a session.
 func (s *Server) ListSessionChanges(
 	ctx context.Context, req *apiv1.ListSessionChangesRequest,
 ) (*apiv1.ListSessionChangesResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListSessionPrompts lists the system prompts of the agents at work in a session.
+// ListSessionPrompts returns the system prompts of the active agents of a session.
 func (s *Server) ListSessionPrompts(
 	ctx context.Context, req *apiv1.ListSessionPromptsRequest,
 ) (*apiv1.ListSessionPromptsResponse, error) {

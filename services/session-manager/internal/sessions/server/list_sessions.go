@@ -7,7 +7,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListSessions lists a project's sessions, newest first, a page at a time.
+// ListSessions returns a page of a project's sessions, newest first.
 func (s *Server) ListSessions(
 	ctx context.Context, req *apiv1.ListSessionsRequest,
 ) (*apiv1.ListSessionsResponse, error) {

@@ -19,7 +19,7 @@ type NoticesServer struct {
 // NewNotices returns a NoticesServer.
 func NewNotices(sender *notices.Sender) *NoticesServer { return &NoticesServer{notices: sender} }
 
-// CountRunning counts the caller's sessions with a run at work.
+// CountRunning returns the number of the caller's sessions with an active run.
 func (s *NoticesServer) CountRunning(
 	ctx context.Context, _ *apiv1.CountRunningRequest,
 ) (*apiv1.CountRunningResponse, error) {

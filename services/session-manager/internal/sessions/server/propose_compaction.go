@@ -7,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// ProposeCompaction proposes a compaction of an idle session.
+// ProposeCompaction returns a proposal for the compaction of an idle session.
 func (s *Server) ProposeCompaction(
 	ctx context.Context, req *apiv1.ProposeCompactionRequest,
 ) (*apiv1.ProposeCompactionResponse, error) {

@@ -19,7 +19,7 @@ func (s *Server) ResumeSession(
 	}, nil
 }
 
-// DiscardQueued withdraws the message of a queued session.
+// DiscardQueued withdraws the messages of a queued session.
 func (s *Server) DiscardQueued(
 	ctx context.Context, req *apiv1.DiscardQueuedRequest,
 ) (*apiv1.DiscardQueuedResponse, error) {

@@ -8,8 +8,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// SearchSessions lists the operator's sessions of all projects, or those with some words, newest first, a page at a
-// time.
+// SearchSessions returns a page of the caller's sessions, newest first, optionally of one project or with given
+// words.
 func (s *Server) SearchSessions(
 	ctx context.Context, req *apiv1.SearchSessionsRequest,
 ) (*apiv1.SearchSessionsResponse, error) {

@@ -1,4 +1,5 @@
-// Package server serves kaged.sessionmanager.v1.SessionService: each file is one RPC, convert.go the translation.
+// Package server is the gRPC services of sessions. Each RPC of SessionService has a file; convert*.go convert
+// messages. AttachService, SystemService and TerminalService have one file each.
 package server
 
 import (
@@ -6,7 +7,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// Server answers for sessions of the operator in the context.
+// Server is the gRPC service SessionService. The context carries the operator.
 type Server struct {
 	sessionmanagerv1.UnimplementedSessionServiceServer
 	sessions *sessions.Service

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// SignalProcess sends a signal to a command of a session.
+// SignalProcess sends a signal to a running command of a session.
 func (s *Server) SignalProcess(
 	ctx context.Context, req *apiv1.SignalProcessRequest,
 ) (*apiv1.SignalProcessResponse, error) {

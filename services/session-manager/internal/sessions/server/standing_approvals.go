@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// ListStandingApprovals lists the caller's standing approvals, newest first, a page at a time.
+// ListStandingApprovals returns a page of the caller's standing approvals, newest first.
 func (s *Server) ListStandingApprovals(
 	ctx context.Context, req *apiv1.ListStandingApprovalsRequest,
 ) (*apiv1.ListStandingApprovalsResponse, error) {
@@ -21,7 +21,7 @@ func (s *Server) ListStandingApprovals(
 	}, nil
 }
 
-// RevokeStandingApproval ends a standing approval.
+// RevokeStandingApproval revokes a standing approval.
 func (s *Server) RevokeStandingApproval(
 	ctx context.Context, req *apiv1.RevokeStandingApprovalRequest,
 ) (*apiv1.RevokeStandingApprovalResponse, error) {

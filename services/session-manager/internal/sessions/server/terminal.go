@@ -8,7 +8,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// TerminalServer tells gateways of terminals.
+// TerminalServer is the gRPC service TerminalService for gateways.
 type TerminalServer struct {
 	sessionmanagerv1.UnimplementedTerminalServiceServer
 	sessions *sessions.Service
@@ -17,7 +17,7 @@ type TerminalServer struct {
 // NewTerminal returns a TerminalServer.
 func NewTerminal(s *sessions.Service) *TerminalServer { return &TerminalServer{sessions: s} }
 
-// OpenTerminal says where a background process of a session runs.
+// OpenTerminal returns a background process of a session and its workspace.
 func (s *TerminalServer) OpenTerminal(
 	ctx context.Context, req *sessionmanagerv1.OpenTerminalRequest,
 ) (*sessionmanagerv1.OpenTerminalResponse, error) {
@@ -34,7 +34,7 @@ func (s *TerminalServer) OpenTerminal(
 	return res, nil
 }
 
-// RecordTerminalInput stores the record of input.
+// RecordTerminalInput stores the audit record of terminal input.
 func (s *TerminalServer) RecordTerminalInput(
 	ctx context.Context, req *sessionmanagerv1.RecordTerminalInputRequest,
 ) (*sessionmanagerv1.RecordTerminalInputResponse, error) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// UndoCompaction takes back the last compaction of an agent.
+// UndoCompaction undoes the last valid compaction of an agent.
 func (s *Server) UndoCompaction(ctx context.Context, req *apiv1.UndoCompactionRequest) (*apiv1.UndoCompactionResponse,
 	error,
 ) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// UpdateCompaction keeps the operator's judgement of a compaction.
+// UpdateCompaction stores the operator's judgement of a compaction.
 func (s *Server) UpdateCompaction(
 	ctx context.Context, req *apiv1.UpdateCompactionRequest,
 ) (*apiv1.UpdateCompactionResponse, error) {

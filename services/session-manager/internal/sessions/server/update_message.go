@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// UpdateMessage marks a message that no compaction may supersede.
+// UpdateMessage sets whether compactions must keep a message.
 func (s *Server) UpdateMessage(ctx context.Context, req *apiv1.UpdateMessageRequest) (*apiv1.UpdateMessageResponse,
 	error,
 ) {

@@ -6,7 +6,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// UpdateSession changes the label and the overrides; absent fields stay.
+// UpdateSession changes the label, overrides, budget and issue of a session; absent fields stay unchanged.
 func (s *Server) UpdateSession(
 	ctx context.Context, req *apiv1.UpdateSessionRequest,
 ) (*apiv1.UpdateSessionResponse, error) {
