@@ -11,7 +11,7 @@ import (
 	storagev1 "kaged.dev/proto/gen/kaged/sessionmanager/storage/v1"
 )
 
-// Turn returns the stored form of a turn.
+// Turn returns a turn in its stored form.
 func Turn(t contract.Turn) ([]byte, error) { return encode(harnesswire.Turn(t), new(storagev1.Turn)) }
 
 // FromTurn is the reverse of [Turn].
@@ -23,7 +23,7 @@ func FromTurn(body []byte) (contract.Turn, error) {
 	return harnesswire.FromTurn(&t), nil
 }
 
-// Results returns the stored form of the results of a step.
+// Results returns the results of a step in their stored form.
 func Results(results []llm.ToolResult) ([]byte, error) {
 	return encode(llmproto.Results(results), new(storagev1.Message))
 }
@@ -37,7 +37,7 @@ func FromResults(body []byte) ([]llm.ToolResult, error) {
 	return llmproto.FromResults(&m), nil
 }
 
-// Snapshot returns the stored form of a compiled project, given the bytes that the harness is sent.
+// Snapshot returns a compiled project in its stored form, from the bytes that the harness receives.
 func Snapshot(compiled []byte) ([]byte, error) {
 	return recast(compiled, new(storagev1.CompiledProject))
 }
@@ -45,7 +45,7 @@ func Snapshot(compiled []byte) ([]byte, error) {
 // FromSnapshot is the reverse of [Snapshot].
 func FromSnapshot(body []byte) ([]byte, error) { return recast(body, new(storagev1.CompiledProject)) }
 
-// encode returns a message of the wire as the bytes of a message of the storage.
+// encode returns a wire message as the bytes of a storage message.
 func encode(wire, storage proto.Message) ([]byte, error) {
 	data, err := deterministic.Marshal(wire)
 	if err != nil {
@@ -54,7 +54,7 @@ func encode(wire, storage proto.Message) ([]byte, error) {
 	return recast(data, storage)
 }
 
-// decode reads the bytes of a message of the storage as a message of the wire.
+// decode reads the bytes of a storage message as a wire message.
 func decode(body []byte, storage, wire proto.Message) error {
 	data, err := recast(body, storage)
 	if err != nil {
@@ -63,7 +63,7 @@ func decode(body []byte, storage, wire proto.Message) error {
 	return proto.Unmarshal(data, wire)
 }
 
-// recast returns the fields of data that storage declares. Equal values have equal bytes.
+// recast drops the fields of data that storage does not declare. Equal values have equal bytes.
 func recast(data []byte, storage proto.Message) ([]byte, error) {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, storage); err != nil {
 		return nil, err

@@ -59,8 +59,8 @@ func project() *compile.Project {
 	}
 }
 
-// Rows of before are read, and new rows have the same bytes: the files of testdata were made before the database had
-// messages of its own.
+// Old rows can be read, and new rows have the same bytes: the files in testdata are from before the storage
+// messages existed.
 func TestBytesOfBefore(t *testing.T) {
 	t.Parallel()
 	compiled, _, err := project().Encode()
@@ -100,7 +100,7 @@ func before(t *testing.T, name string) []byte {
 	return data
 }
 
-// Bytes that are no message are refused.
+// Invalid bytes are refused.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	garbage := []byte("\xff")
@@ -114,8 +114,8 @@ func TestGarbage(t *testing.T) {
 	}
 }
 
-// Each message of the storage has the fields of its message on the wire, except for those that it reserves: a field on
-// one side alone would be lost, or would never be set.
+// Each storage message has the fields of its wire message, except reserved ones: a field on only one side would be
+// lost or never be set.
 func TestFieldsAreTheWires(t *testing.T) {
 	t.Parallel()
 	seen := names{}

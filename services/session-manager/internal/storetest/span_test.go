@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/storetest"
 )
 
-// Stores of all contexts that are made in one transaction are committed together and rolled back together.
+// Writes of several contexts' stores in one transaction are committed together and rolled back together.
 func TestOneTransactionSpansContexts(t *testing.T) {
 	t.Parallel()
 	pool := storetest.Open(t)

@@ -1,4 +1,4 @@
-// Package storetest opens databases for tests of the stores, and reads what was recorded in them.
+// Package storetest opens databases for tests of the stores, and reads their audit log.
 package storetest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/database/migrations"
 )
 
-// Open returns an empty database of the test's own.
+// Open returns an empty database for one test.
 func Open(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return pgtest.New(t, migrations.Files, migrations.Schema)

@@ -1,4 +1,4 @@
-// Package wire has the public form of measures, in which frames and answers show them.
+// Package wire converts usage, stats and budgets to the messages that frames and answers share.
 package wire
 
 import (
@@ -16,7 +16,7 @@ import (
 //convert:one cost *llm.Cost *apiv1.Cost
 //convert:one BudgetUse contract.Amount *apiv1.BudgetUse >Usd=in.USD() >WalltimeMs=-
 
-// BudgetLimit returns a limit as clients are shown it: without what is not bounded.
+// BudgetLimit returns a limit as a message; unlimited resources are unset.
 func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
 	out := &apiv1.BudgetLimit{}
 	if a.NanoUSD > 0 {
@@ -34,7 +34,7 @@ func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
 	return out
 }
 
-// BudgetSpent is [BudgetUse] of a budget, with the time of work if that has a limit.
+// BudgetSpent is [BudgetUse] with the working time if that has a limit.
 func BudgetSpent(a contract.Amount, walltime, worked time.Duration) *apiv1.BudgetUse {
 	out := BudgetUse(a)
 	if walltime > 0 {

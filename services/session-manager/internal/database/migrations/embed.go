@@ -1,10 +1,10 @@
-// Package migrations holds the schema session_manager, in tern's format. A migration that was released is never edited;
-// a change is a new file.
+// Package migrations holds the schema session_manager in tern's format. A released migration is never edited; a
+// change is a new file.
 package migrations
 
 import "embed"
 
-// Schema is the name of the Postgres schema the tables live in.
+// Schema is the name of the Postgres schema of the tables.
 const Schema = "session_manager"
 
 // Files are the migrations.

@@ -56,7 +56,7 @@ func (s *Sessions) ApprovalsOf(
 		at = *after
 	}
 	q := db.New(s.db)
-	if state == record.ApprovalPending { // by an index of its own: few of many wait
+	if state == record.ApprovalPending { // with an index of its own: few approvals are pending
 		rows, err := q.WaitingApprovals(ctx, owner, at.N, at.S, limit)
 		for _, row := range rows {
 			list = append(list, approvalFromRow(db.GetApprovalRow(row)))
@@ -72,7 +72,7 @@ func (s *Sessions) ApprovalsOf(
 	return list, database.Fail(err, "list approvals of all sessions")
 }
 
-// pending returns the open approvals of a run, the oldest first.
+// pending returns the pending approvals of a run, oldest first.
 func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, error) {
 	rows, err := db.New(s.db).PendingApprovals(ctx, run)
 	var list []record.Approval
@@ -82,7 +82,7 @@ func (s *Sessions) pending(ctx context.Context, run string) ([]record.Approval, 
 	return list, err
 }
 
-// approvalFromRow returns a stored request. A subject that cannot be read becomes a reason that says so.
+// approvalFromRow returns a stored approval. If its subject cannot be read, the subject has a reason that says so.
 func approvalFromRow(row db.GetApprovalRow) record.Approval {
 	a := record.Approval{
 		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, CallID: row.ToolCallID,
@@ -97,7 +97,7 @@ func approvalFromRow(row db.GetApprovalRow) record.Approval {
 	return a
 }
 
-// queueApprovals queues a change's statements about approvals.
+// queueApprovals adds a change's statements about approvals to q.
 func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, a := range c.Approvals {
 		subject, err := json.Marshal(storableSubject(a.Subject))

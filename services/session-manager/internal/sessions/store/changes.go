@@ -22,10 +22,10 @@ import (
 	"kaged.dev/services/session-manager/internal/stored"
 )
 
-// staleLease is the SQLSTATE of assert_lease.
+// staleLease is the SQLSTATE of a failed assert_lease.
 const staleLease = "KG001"
 
-// Apply implements [live.Store]. The whole change is one round trip: without explicit control a batch is one
+// Apply implements [live.Store]. The whole change is one round trip: a batch without transaction control is one
 // transaction.
 func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error {
 	leave, err := s.enter(ctx, c)
@@ -48,19 +48,20 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 	if len(c.Messages) > 0 || c.Fields().Label != nil {
 		s.wrote()
 	}
-	if postgres.IsUnique(err, "runs_one_on_issue") { // looked at after the keys of the run: it is another run
+	// Postgres checks this index after the run's keys, so the conflict is with another run.
+	if postgres.IsUnique(err, "runs_one_on_issue") {
 		return record.IssueBusy(c.NewRun.Issue)
 	}
 	if full := noSlot(err); full != nil {
 		return full
 	}
 	if again && postgres.IsUnique(err, "") {
-		return nil // Its ids are its own: an earlier try was committed.
+		return nil // The ids are unique to this change, so an earlier try was committed.
 	}
 	return refused(f, lost(err))
 }
 
-// assertSlot words the question whether the run that a change begins has a slot.
+// assertSlot adds the check that a slot is free for the run that a change begins.
 func assertSlot(ctx context.Context, p *database.Pipeline, c record.Change) error {
 	run := cmp.Or(c.NewRun, c.StartRun)
 	if c.Slot == nil || run == nil {
@@ -72,10 +73,10 @@ func assertSlot(ctx context.Context, p *database.Pipeline, c record.Change) erro
 	})
 }
 
-// noSlotState is the SQLSTATE of assert_slot.
+// noSlotState is the SQLSTATE of a failed assert_slot.
 const noSlotState = "KG002"
 
-// noSlot turns an exception of assert_slot into a fault, nil for another error.
+// noSlot turns an error of assert_slot into a fault. It returns nil for any other error.
 func noSlot(err error) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.Code != noSlotState {
@@ -88,12 +89,12 @@ func noSlot(err error) error {
 	return record.NoSlot(full)
 }
 
-// largeChange is the text of a change in bytes from which on it is stored while no other such change is: worded, as
-// JSON, as a parameter and in the connection's buffer it exists ten times, so that the ends of eight answers of 12
-// MB would take a gigabyte.
+// largeChange is the size of a change, in bytes of text, from which on changes are stored one at a time. A change
+// exists in ten copies (as statements, JSON, parameters and in the connection's buffer), so eight answers of 12 MB
+// that end together would use a gigabyte.
 const largeChange = 1 << 20
 
-// enter waits for the turn of a change that is large; others need no turn.
+// enter waits until no other large change is being stored, if c is large.
 func (s *Sessions) enter(ctx context.Context, c record.Change) (leave func(), err error) {
 	if textOf(c) < largeChange {
 		return func() {}, nil
@@ -106,7 +107,7 @@ func (s *Sessions) enter(ctx context.Context, c record.Change) (leave func(), er
 	}
 }
 
-// textOf returns the bytes of the messages and steps of a change.
+// textOf returns the bytes of text in the messages, invocations and steps of a change.
 func textOf(c record.Change) (n int) {
 	for _, m := range c.Messages {
 		n += len(m.Content) + textOfBlocks(m.Blocks)
@@ -153,18 +154,18 @@ func refused(f lease.Fence, err error) error {
 	return database.Fail(err, "change session")
 }
 
-// lost notes that an answer of the server was lost on its way, or was not about the change, so that it may have
-// been committed.
+// lost marks an error after which the change may have been committed: the server's answer was lost or does not
+// refer to the change.
 func lost(err error) error {
 	if err == nil || postgres.Refused(err) || pgconn.SafeToRetry(err) {
 		return err
 	}
-	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was being stored; it "+
-		"may or may not have been.").
+	return fault.Wrap(err, fault.Unavailable, "The database connection was lost while a change was stored; the change "+
+		"may have been stored or not.").
 		With("subsystem", "storage").With(fault.CommitUnknown, true)
 }
 
-// queue words a change.
+// queue adds a change's statements to p.
 func queue(ctx context.Context, p *database.Pipeline, session string, c record.Change) error {
 	q := db.New(p)
 	if patch := c.Fields(); !patch.Empty() {
@@ -207,9 +208,9 @@ func queue(ctx context.Context, p *database.Pipeline, session string, c record.C
 	return q.InsertOutbox(ctx, out)
 }
 
-// queueRun queues a change's statements about runs.
+// queueRun adds a change's statements about runs to q.
 func queueRun(ctx context.Context, q *db.Queries, session string, c record.Change) error {
-	if c.NewRun != nil && c.EndRun != nil { // one run at a time: the end goes first
+	if c.NewRun != nil && c.EndRun != nil { // A session has one run at a time: end the old one first.
 		if err := q.EndRun(ctx, endParams(*c.EndRun, c.At)); err != nil {
 			return err
 		}
@@ -282,7 +283,7 @@ func queueRun(ctx context.Context, q *db.Queries, session string, c record.Chang
 	return nil
 }
 
-// queueHandover words the part of a change about a run that is handed over.
+// queueHandover adds a change's statements about the handover of a run to q.
 func queueHandover(ctx context.Context, q *db.Queries, c record.Change) error {
 	if c.Adopted != "" {
 		if err := q.AdoptRun(ctx, c.Adopted); err != nil {
@@ -306,7 +307,7 @@ func queueHandover(ctx context.Context, q *db.Queries, c record.Change) error {
 	return q.ReleaseRun(ctx, c.At, c.Released.RunID)
 }
 
-// queueSteers words the part of a change about messages that wait for a step boundary.
+// queueSteers adds a change's statements about waiting messages to q.
 func queueSteers(ctx context.Context, q *db.Queries, session string, c record.Change) error {
 	if w := c.Steer; w != nil {
 		if err := q.InsertSteer(ctx, w.ID, session, transcript.Storable(w.Content), w.CreatedAt); err != nil {
@@ -392,7 +393,7 @@ func runParams(r record.Run) (db.InsertRunParams, error) {
 // maxErrorDetail bounds the stored part of a failure, in bytes of JSON.
 const maxErrorDetail = 64 << 10
 
-// keptError returns a failure as it is kept, nil for a nil failure.
+// keptError returns a failure in its stored form, nil for nil.
 func keptError(e *fault.Error) *string {
 	if e == nil {
 		return nil
@@ -402,7 +403,7 @@ func keptError(e *fault.Error) *string {
 	}, maxErrorDetail))
 }
 
-// The parts of a step.
+// The parts of a stored step.
 const (
 	partTurn    = 1
 	partResults = 2

@@ -13,7 +13,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// A change with a long text, wherever it stands, waits until no other such change is stored; a short one does not wait.
+// A change with a long text in any field waits until no other such change is being stored; a short change does not
+// wait.
 func TestLargeChangesTakeTurns(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", largeChange)

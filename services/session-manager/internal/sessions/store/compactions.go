@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// queueCompactions words the compactions of a change.
+// queueCompactions adds a change's statements about compactions to q.
 func queueCompactions(ctx context.Context, q *db.Queries, session string, c record.Change) error {
 	if f := c.Flagged; f != nil {
 		if err := q.FlagCompaction(ctx, f.Flag, f.Notes, f.ID, session); err != nil {
@@ -57,7 +57,7 @@ func queueCompactions(ctx context.Context, q *db.Queries, session string, c reco
 	return nil
 }
 
-// use is the use of a summarizer as it is kept.
+// use is the stored use of a summarizer.
 type use struct {
 	Provider string   `json:"provider"`
 	Model    string   `json:"model"`
@@ -72,7 +72,7 @@ func compactorText(u *contract.CompactorUse) *string {
 	}
 	kept, err := json.Marshal(use{u.Provider, u.Model, u.Input, u.Output, u.Cost})
 	if err != nil {
-		return nil // a cost that is no number
+		return nil // the cost is not a number
 	}
 	return text(kept)
 }
@@ -159,7 +159,7 @@ func (s *Sessions) compactions(ctx context.Context, p db.ListCompactionsParams) 
 	return list, database.Fail(err, "list the spans of compactions")
 }
 
-// shownSuperseded bounds the text of a superseded message, in characters.
+// shownSuperseded bounds the returned text of a superseded message, in characters.
 const shownSuperseded = 2000
 
 // SupersededMessages implements [sessions.Store].

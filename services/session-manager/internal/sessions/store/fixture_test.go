@@ -21,7 +21,7 @@ import (
 	"kaged.dev/services/session-manager/internal/storetest"
 )
 
-// kept is a store with one project.
+// kept returns a store with one project.
 func kept(t testing.TB) (*store.Sessions, *pgxpool.Pool) {
 	t.Helper()
 	pool := storetest.Open(t)
@@ -69,7 +69,7 @@ func take(t *testing.T, s *store.Sessions, session, instance string, ttl int64) 
 
 func is[T any](v T) *T { return &v }
 
-// aRun is a run of a session in three changes: its begin, a step with a result, and its end.
+// aRun is a run of a session in three changes: its beginning, a step with a result, and its end.
 type aRun struct {
 	run                record.Run
 	turn               transcript.Turn
@@ -129,7 +129,7 @@ func newRun(n record.Session) aRun {
 	return aRun{run: run, turn: turn, begin: begin, middle: middle, end: end}
 }
 
-// check reads back what the changes have stored: the session, the run, its step and the messages.
+// check reads back the stored changes: the session, the run, its step and the messages.
 func (a aRun) check(t *testing.T, s *store.Sessions, session string) {
 	t.Helper()
 	got, err := s.Session(t.Context(), "ada", session)

@@ -39,7 +39,7 @@ func (s *Sessions) SaveProgress(ctx context.Context, list []frames.Progress) err
 	var p database.Pipeline
 	q := db.New(&p)
 	if len(seqs.last) > 0 {
-		_ = q.SaveSeqs(ctx, seqs.sessions, seqs.channels, seqs.last) // a pipeline takes everything
+		_ = q.SaveSeqs(ctx, seqs.sessions, seqs.channels, seqs.last) // a pipeline accepts every statement
 	}
 	if len(published.ns) > 0 {
 		_ = q.StrikeOutbox(ctx, published.sessions, published.ns)
@@ -79,7 +79,7 @@ func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error
 	return l, err
 }
 
-// loadRun reads a run that is to be put in order, and how often its message was tried.
+// loadRun reads a run to be repaired, with its pending approvals, and the number of runs for its message.
 func (s *Sessions) loadRun(ctx context.Context, l *live.Loaded, id string) (*record.Run, error) {
 	run, err := s.Run(ctx, l.Session.ID, id)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Sessions) loadRun(ctx context.Context, l *live.Loaded, id string) (*rec
 	return &run, database.Fail(err, "load run")
 }
 
-// loadFrames reads the channels' numbers and the unpublished frames.
+// loadFrames reads the numbers of the channels and the outbox.
 func (s *Sessions) loadFrames(ctx context.Context, l *live.Loaded) error {
 	q := db.New(s.db)
 	seqs, err := q.ListSeqs(ctx, l.Session.ID)

@@ -17,7 +17,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// listedChars is how much of a prompt and of an output a list of invocations reads.
+// listedChars bounds the prompt and the output of each invocation in a list.
 const listedChars = 4 << 10
 
 // Invocations implements [sessions.Store].
@@ -94,8 +94,8 @@ func (s *Sessions) Cut(ctx context.Context, run string, calls []string) ([]recor
 	return list, below, database.Fail(err, "sum invocations up")
 }
 
-// invocationFromRow returns a stored invocation. A part that cannot be read is left out or says so: one row never
-// hides the others.
+// invocationFromRow returns a stored invocation. Unreadable parts are omitted or replaced by a sentence, so that
+// one row never hides the others.
 func invocationFromRow(row db.GetInvocationRow) record.Invocation {
 	i := record.Invocation{
 		ID: row.ID, SessionID: row.SessionID, RunID: row.RunID, ParentID: row.ParentID, CallID: row.ToolCallID,
@@ -125,7 +125,7 @@ func invocationFromRow(row db.GetInvocationRow) record.Invocation {
 	return i
 }
 
-// queueInvocations queues a change's statements about invocations.
+// queueInvocations adds a change's statements about invocations to q.
 func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, i := range c.Invocations {
 		p := db.InsertInvocationParams{
@@ -179,7 +179,7 @@ func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error
 	return nil
 }
 
-// texts returns a list of texts as JSON for the store.
+// texts returns a list of texts as JSON, each made storable.
 func texts(list []string) (string, error) {
 	kept := make([]string, len(list))
 	for i, t := range list {

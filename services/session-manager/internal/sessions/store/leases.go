@@ -12,7 +12,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// takeTries is how often a lease is asked for that is free again each time its holder is asked for.
+// takeTries bounds the attempts if the lease is released each time between the attempt and the lookup of its
+// holder.
 const takeTries = 3
 
 // Take implements [lease.Store].

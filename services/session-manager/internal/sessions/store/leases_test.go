@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Only the holder of the lease changes a session, and a refused change leaves no row.
+// Only the holder of the lease can change a session, and a refused change stores nothing.
 func TestFence(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -55,8 +55,8 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// A lease is taken by one process at a time, kept by renewing, given up cleanly or with its node, and its epoch never
-// goes back.
+// One process at a time holds a lease, keeps it by renewing it, and loses it by a release of the lease or of its
+// node. The epoch never decreases.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -102,9 +102,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// Leases are renewed while a change of one of the sessions is under way, so that one that takes long costs no session
-// its holder;
-// and a lease that has run out is not taken from a change that is under way.
+// Leases are renewed during a change of one of the sessions, so that a long change loses no lease; and a lease that
+// expires during a change is not taken before the change ends.
 func TestRenewDuringAChange(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)
@@ -134,7 +133,8 @@ func TestRenewDuringAChange(t *testing.T) {
 	}
 	held, err := s.Renew(t.Context(), "a", []string{busy.ID, other.ID}, 60_000)
 	slices.Sort(held)
-	if d := cmp.Diff([]string{busy.ID, other.ID}, held); d != "" || err != nil { // ids are in the order of their making
+	// ids are in the order of their creation
+	if d := cmp.Diff([]string{busy.ID, other.ID}, held); d != "" || err != nil {
 		t.Error(d, err)
 	}
 	if _, err := s.Take(t.Context(), other.ID, lease.Holder{Instance: "b"}, 60_000); !errors.Is(err, fault.StaleLease) {
@@ -148,7 +148,7 @@ func TestRenewDuringAChange(t *testing.T) {
 	}
 }
 
-// Of many simultaneous takers of a lease one gets it.
+// One of many simultaneous takers gets the lease.
 func TestTakeAtOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -171,8 +171,8 @@ func TestTakeAtOnce(t *testing.T) {
 	}
 }
 
-// A run at work without a holder is found, and one that is to go on in another until that begins or its session ends;
-// one with a holder, and one that waits for a slot, is not.
+// An active run without a holder is found, and an interrupted run to resume, until the new run begins or the
+// session ends. Runs with a holder and pending runs are not found.
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)

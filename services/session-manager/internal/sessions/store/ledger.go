@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// queueLedger queues the statements for new entries of a session's ledger, all of one run.
+// queueLedger adds the statements for new entries of a session's ledger to q. All entries are of one run.
 func queueLedger(ctx context.Context, q *db.Queries, session string, entries []contract.LedgerEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (s *Sessions) Ledger(
 //convert:import contract "kaged.dev/pkg/contract"
 //convert:one entryFromRow db.ListLedgerRow contract.LedgerEntry AgentPath=Agent
 
-// relevantEntries is the number of entries of each kind that a run is given.
+// relevantEntries is the number of entries of each kind that a run receives.
 const relevantEntries = 100
 
 // RelevantLedger implements [live.Store].

@@ -17,10 +17,11 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// messagePageBytes is how large the messages of one page may be together, unless the first alone is larger.
+// messagePageBytes bounds the total size of the messages of a page, unless the first message is larger.
 const messagePageBytes = 4 << 20
 
-// listMessages ends a page before its messages become too large together. ORDER is the order of ordinals.
+// listMessages selects a page of messages and ends it before messagePageBytes are exceeded. ORDER is replaced by
+// asc or desc.
 const listMessages = `select id, ordinal, role, content, blocks, metadata, run_id, agent_path, subagent_invocation_id, superseded,
        cost_total, created_at, always_keep, total
 from (select m.*, row_number() over w as n, sum(octet_length(content) + octet_length(blocks)) over w as size,
@@ -112,8 +113,8 @@ func (s *Sessions) Ordinal(ctx context.Context, session, message string) (int64,
 	return n, database.Fail(err, "find message")
 }
 
-// messageFromRow returns a stored message. Where a part of it cannot be read, its text stands for it and its
-// metadata says so: one row never hides the others.
+// messageFromRow returns a stored message. If a part of it cannot be read, the text remains and the metadata says
+// so, so that one row never hides the others.
 func messageFromRow(session string, row db.HistoryRow) record.Message {
 	m := record.Message{
 		ID: row.ID, SessionID: session, Ordinal: row.Ordinal, Role: record.Role(row.Role), Content: row.Content,
@@ -142,15 +143,15 @@ func messageFromRow(session string, row db.HistoryRow) record.Message {
 	return m
 }
 
-// unreadable returns the metadata of a message of which a part cannot be read.
+// unreadable returns the metadata of a message with an unreadable part.
 func unreadable(what string) *transcript.Metadata {
 	return &transcript.Metadata{ErrorCode: fault.Internal.String(), ErrorMessage: database.Unreadable(what)}
 }
 
-// maxCost is the largest cost in USD that is shown.
+// maxCost is the largest returned cost, in USD.
 const maxCost = 1e12
 
-// cost returns a stored cost as JSON can show it; it may be nil.
+// cost returns a stored cost as a number that JSON can encode; it may be nil.
 func cost(usd *float64) *float64 {
 	if usd == nil || math.IsNaN(*usd) {
 		return nil

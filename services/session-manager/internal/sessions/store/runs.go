@@ -48,8 +48,8 @@ func (s *Sessions) Run(ctx context.Context, session, run string) (record.Run, er
 	return runFromRow(row), nil
 }
 
-// runFromRow returns a stored run. A failure that cannot be read becomes one that says so, and a count or cost that
-// cannot be is clipped: one row never hides the others.
+// runFromRow returns a stored run. An unreadable failure is replaced by a sentence, and invalid counts and costs
+// are clipped, so that one row never hides the others.
 func runFromRow(row db.GetRunRow) record.Run {
 	r := record.Run{
 		ID: row.ID, SessionID: row.SessionID, Owner: row.OwnerUserID, ProjectID: row.ProjectID,
@@ -69,7 +69,7 @@ func runFromRow(row db.GetRunRow) record.Run {
 	return r
 }
 
-// failure returns the stored failure of a run or an agent, nil for an empty text.
+// failure returns the stored failure of a run or an agent, nil for "".
 func failure(kept, of string) *fault.Error {
 	if kept == "" {
 		return nil
@@ -89,7 +89,7 @@ func failure(kept, of string) *fault.Error {
 	return &fault.Error{Code: code, Msg: f.Message, Details: f.Details, HTTP: f.HTTP}
 }
 
-// Steps implements [live.Store]. It fails for unreadable steps: a run is not repaired from half of its steps.
+// Steps implements [live.Store]. It fails for unreadable steps: a run is not repaired from an incomplete record.
 func (s *Sessions) Steps(ctx context.Context, run, invocation string) ([]transcript.Step, error) {
 	steps, bad, err := s.steps(ctx, run, invocation)
 	return steps, database.Fail(errors.Join(err, bad), "read steps")
@@ -101,7 +101,7 @@ func (s *Sessions) ShownSteps(ctx context.Context, run, invocation string) ([]tr
 	return steps, database.Fail(err, "read steps")
 }
 
-// steps returns the steps of an agent in a run and, as bad, the error of the unreadable ones.
+// steps returns the steps of an agent in a run and, as bad, the errors of unreadable ones.
 func (s *Sessions) steps(ctx context.Context, run, invocation string) (steps []transcript.Step, bad, err error) {
 	rows, err := db.New(s.db).ListSteps(ctx, run, invocation)
 	for _, row := range rows {
@@ -113,9 +113,9 @@ func (s *Sessions) steps(ctx context.Context, run, invocation string) (steps []t
 	return steps, bad, err
 }
 
-// addHalf adds a stored half of a step. A turn that cannot be read becomes a text that says so, and results that
-// cannot be read are left out, so that their calls count as cut off: one row never hides the others. The error
-// names the unreadable part.
+// addHalf adds a stored half of a step. An unreadable turn is replaced by a text that says so; unreadable results
+// are omitted, so that their calls count as cut off. So one row never hides the others. The error names the
+// unreadable part.
 func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, error) {
 	if row.Part == partTurn {
 		step := transcript.Step{}
@@ -149,7 +149,7 @@ func addHalf(steps []transcript.Step, row db.ListStepsRow) ([]transcript.Step, e
 	return steps, nil
 }
 
-// Running implements [notices.Store]. The version is the time of the count by the database's clock.
+// Running implements [notices.Store]. The version is the database's time of the count, in microseconds.
 func (s *Sessions) Running(ctx context.Context, owner string) (perProject map[string]int, version int64, err error) {
 	rows, err := db.New(s.db).CountRunning(ctx, owner)
 	if err != nil {

@@ -58,11 +58,11 @@ func (s *Sessions) search(ctx context.Context, p db.SearchNewestParams) (found [
 	}), "search sessions")
 }
 
-// frequent is from how many texts on a search walks the texts, newest first, instead of sorting all that have its
-// words.
+// frequent is the number of matching texts from which on a search reads texts newest first, instead of sorting all
+// matching texts.
 const frequent = 2000
 
-// searchRows searches in the way that is best for words as frequent as those of p.
+// searchRows runs the query that is faster for the frequency of p's words.
 func searchRows(ctx context.Context, q *db.Queries, p db.SearchNewestParams) ([]db.SearchNewestRow, error) {
 	if err := q.ReadByIndex(ctx); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func searchRows(ctx context.Context, q *db.Queries, p db.SearchNewestParams) ([]
 	return list, err
 }
 
-// prefixes words a query of Postgres for texts that have all the words as beginnings of theirs.
+// prefixes returns a Postgres text query in which each word must begin a word of the text.
 func prefixes(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -103,10 +103,10 @@ func (s *Sessions) FillWords(ctx context.Context, limit int32) (int64, error) {
 // ToFill implements [sessions.Store].
 func (s *Sessions) ToFill() <-chan struct{} { return s.unfilled }
 
-// wrote notes that a text without search words was stored.
+// wrote signals that a text was stored that is not in the search index yet.
 func (s *Sessions) wrote() {
 	select {
 	case s.unfilled <- struct{}{}:
-	default: // one is noted already
+	default: // already signalled
 	}
 }

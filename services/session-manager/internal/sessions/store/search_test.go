@@ -20,7 +20,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store"
 )
 
-// say stores messages of a session and makes all that is stored searchable.
+// say stores messages of a session and indexes all stored texts.
 func say(t testing.TB, s *store.Sessions, pool *pgxpool.Pool, session string, texts ...string) (ids []string) {
 	t.Helper()
 	for i, content := range texts {
@@ -48,8 +48,8 @@ func fill(t testing.TB, s *store.Sessions) {
 	}
 }
 
-// A text is found by the beginnings of its words, across any separators, and by none beyond its first 200 KiB;
-// however many different words it has, it holds up no other.
+// A search finds a text by the beginnings of its words, across any separators, but only in its first 200 KiB. A
+// text with very many different words does not block the indexing of others.
 func TestSearchOfTexts(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)
@@ -69,7 +69,7 @@ func TestSearchOfTexts(t *testing.T) {
 		"RENA view":      one.ID + ":" + ids[0],
 		"cage/view.go":   one.ID + ":" + ids[0],
 		"ename":          "",
-		"rename things":  "", // one text has all the words
+		"rename things":  "", // one text must have all words
 		"thing":          one.ID + ":",
 		"Größe":          one.ID + ":",
 		"list string":    one.ID + ":" + ids[1],
@@ -112,7 +112,7 @@ func TestSearchOfTexts(t *testing.T) {
 	}
 }
 
-// A session that gets another name is found by it, and by the old one no more.
+// A renamed session is found by its new name only.
 func TestSearchOfNames(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)
@@ -129,7 +129,7 @@ func TestSearchOfNames(t *testing.T) {
 	}
 }
 
-// Pages of a search and of a list go through every session once, newest first.
+// The pages of a search and of a list contain every session once, newest first.
 func TestSearchPages(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)
@@ -166,9 +166,8 @@ func TestSearchPages(t *testing.T) {
 	}
 }
 
-// BenchmarkSearch is pages of 50 of 100,000 sessions, each with a name and a message: any page of the list, and
-// searches for a word that all have, that one in a hundred has, and that one has. It reports the time that one in a
-// hundred exceeds.
+// BenchmarkSearch reads pages of 50 among 100,000 sessions, each with a name and a message: pages of the list, and
+// searches for a word in all of them, in one of a hundred, and in one. It reports the 99th percentile of the time.
 func BenchmarkSearch(b *testing.B) {
 	const many = 100_000
 	owner, app := pgtest.URLs(b)
@@ -194,7 +193,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Fatal(err)
 	}
 	fill(b, s)
-	tables, err := pgx.Connect(b.Context(), owner) // only their owner may analyze them
+	tables, err := pgx.Connect(b.Context(), owner) // only the owner of the tables may analyze them
 	if err != nil {
 		b.Fatal(err)
 	}

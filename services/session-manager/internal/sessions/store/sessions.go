@@ -1,5 +1,5 @@
-// Package store keeps sessions in Postgres, with their messages, runs, approvals, leases and frames. It is SQL and
-// the translation of rows: rules are in core.
+// Package store stores sessions in Postgres, with their messages, runs, approvals, leases and frames. It contains
+// SQL and the conversion of rows; rules are in core.
 package store
 
 import (
@@ -22,16 +22,16 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
-// Sessions keeps sessions with their messages, runs, leases and frames. It implements the stores of packages
-// sessions and live.
+// Sessions stores sessions with their messages, runs, leases and frames. It implements the stores of several core
+// packages, such as sessions and live.
 type Sessions struct {
 	db    database.DB
 	large chan struct{} // holds one token while a large change is stored
 
-	unfilled chan struct{} // holds one value from when a searchable text was stored
+	unfilled chan struct{} // holds one value if a stored text is not in the search index yet
 }
 
-// NewSessions returns the sessions in db.
+// NewSessions returns the store of sessions in db.
 func NewSessions(db database.DB) *Sessions {
 	return &Sessions{db: db, large: make(chan struct{}, 1), unfilled: make(chan struct{}, 1)}
 }
@@ -62,8 +62,8 @@ func (s *Sessions) Create(ctx context.Context, n record.Session, forkFrom string
 	}), "create session")
 }
 
-// fork copies the messages of a session that are not superseded into a new one: those that are there when it
-// begins. The source is not held meanwhile, because messages are only added.
+// fork copies the messages of a session that are not superseded into a new one. The source is not locked, because
+// messages are only added: the copy has those that exist when it begins.
 func fork(ctx context.Context, q *db.Queries, from, to string) error {
 	if exists, err := q.SessionExists(ctx, from); err != nil {
 		return err
@@ -120,12 +120,12 @@ func sessionFromRow(row db.GetSessionRow) record.Session {
 		out.Totals.CostUSD = &row.CostTotal
 	}
 	if err := json.Unmarshal(row.PromptHashes, &out.PromptHashes); err != nil {
-		out.PromptHashes = nil // the prompts count as changed
+		out.PromptHashes = nil // all prompts then count as changed
 	}
 	return out
 }
 
-// injectionsFromText reads what hooks add to a system prompt; an unreadable text adds nothing.
+// injectionsFromText reads stored additions to a system prompt; an unreadable text adds nothing.
 func injectionsFromText(text string) (list []contract.Injection) {
 	if json.Unmarshal([]byte(text), &list) != nil {
 		return nil
@@ -133,7 +133,7 @@ func injectionsFromText(text string) (list []contract.Injection) {
 	return list
 }
 
-// injectionsParam returns what hooks add to a system prompt as it is stored, nil where that stays.
+// injectionsParam returns additions to a system prompt in their stored form, nil for no change.
 func injectionsParam(list *[]contract.Injection) *string {
 	if list == nil {
 		return nil
@@ -142,7 +142,7 @@ func injectionsParam(list *[]contract.Injection) *string {
 	for i, in := range *list {
 		kept[i] = contract.Injection{Plugin: transcript.Storable(in.Plugin), Text: transcript.Storable(in.Text)}
 	}
-	encoded, _ := json.Marshal(kept) // strings can always be marshalled
+	encoded, _ := json.Marshal(kept) // strings can always be encoded
 	return text(encoded)
 }
 
@@ -195,7 +195,7 @@ func (s *Sessions) ToolsEnded(ctx context.Context, session string, ended []contr
 	return database.Fail(database.InTx(ctx, s.db, func(tx database.DB) error {
 		of, err := db.New(tx).ToolsEnded(ctx, session)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return nil // another has noted it, with the records
+			return nil // another process has stored it with the records
 		}
 		if err != nil {
 			return err
@@ -237,7 +237,7 @@ func (s *Sessions) Owned(ctx context.Context, owner string, ids []string) ([]str
 	return owned, database.Fail(err, "look up sessions")
 }
 
-// promptChars is how much of a message is shown as a run's subject.
+// promptChars bounds the beginning of a message that describes its run.
 const promptChars = 200
 
 // ActiveRuns implements [sessions.Store].

@@ -28,7 +28,7 @@ var (
 	_ live.Store     = (*store.Sessions)(nil)
 )
 
-// A session reads back as it was created, and only to its owner.
+// A session reads back as it was created, and only for its owner.
 func TestCreateSession(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -53,7 +53,7 @@ func TestCreateSession(t *testing.T) {
 	}
 }
 
-// A change is applied as a whole, reads back, and is applied once however often it is sent.
+// A change is applied as a whole, reads back unchanged, and is applied once even if it is sent again.
 func TestApply(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)
@@ -101,7 +101,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// Published numbers never go back, and a frame is struck out once and may be struck out twice.
+// Published numbers never decrease, and deleting a published frame twice is harmless.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -133,7 +133,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Pages of messages end where they would become too large, but never before the first.
+// A page of messages ends before it becomes too large, but has at least one message.
 func TestMessagePages(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -186,7 +186,7 @@ func TestMessagePages(t *testing.T) {
 	}
 }
 
-// Lists go on where they were left, also among equals.
+// Pages of a list continue where the last ended, also among entries with the same time.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -222,7 +222,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A fork holds copies of the messages that were not taken back, in their order.
+// A fork has copies of the messages that are not superseded, in order.
 func TestForkCopies(t *testing.T) {
 	t.Parallel()
 	s, pool := kept(t)

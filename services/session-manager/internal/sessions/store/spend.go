@@ -14,7 +14,7 @@ import (
 )
 
 // Reserve implements [live.Store]. The session's row and the operator's budgets are locked until the reservation is
-// committed, so that no two claims are judged by the same sums.
+// committed, so that no two claims are checked against the same sums.
 func (s *Sessions) Reserve(ctx context.Context, f lease.Fence, c record.Claim) (record.Verdict, error) {
 	var v record.Verdict
 	err := database.InTx(ctx, s.db, func(tx database.DB) error {
@@ -74,8 +74,8 @@ func (s *Sessions) Spending(
 	return total, by, lost(err)
 }
 
-// sessionUse reads the reservations before the sums: a call that is settled in between counts twice, not never. The
-// time of work is that of all runs but one, which is at work and has a clock.
+// sessionUse reads the reservations before the sums, so that a call that is settled in between counts twice rather
+// than not at all. The working time excludes the run but, which is active and measures its own.
 func sessionUse(ctx context.Context, q *db.Queries, owner, session, but string) (record.Use, error) {
 	reserved, err := q.Reserved(ctx, owner, session)
 	if err != nil {
@@ -96,7 +96,8 @@ func sessionUse(ctx context.Context, q *db.Queries, owner, session, but string) 
 	return u, err
 }
 
-// operatorUse is as sessionUse, of all sessions of an operator since a moment.
+// operatorUse is [sessionUse] for all sessions of an operator since a Unix time in milliseconds, without working
+// time.
 func operatorUse(ctx context.Context, q *db.Queries, owner string, since int64) (record.Use, error) {
 	reserved, err := q.Reserved(ctx, owner, "")
 	if err != nil {
@@ -124,7 +125,7 @@ func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, 
 //convert:with Reserved.Calls=ReservedCalls >AgentPath=transcript.Storable(in.AgentPath)
 //convert:with >Model=transcript.Storable(in.Model)
 
-// queueSpend queues a change's statements about model calls.
+// queueSpend adds a change's statements about model calls to q.
 func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, s := range c.Reserved {
 		if err := q.InsertSpend(ctx, spendParams(s)); err != nil {
@@ -151,7 +152,7 @@ func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {
 	return nil
 }
 
-// storedBudget is a budget in the sessions' column.
+// storedBudget is a budget as it is stored in a session's row.
 type storedBudget struct {
 	NanoUSD       int64 `json:"nano_usd,omitempty"`
 	Tokens        int64 `json:"tokens,omitempty"`
@@ -160,7 +161,7 @@ type storedBudget struct {
 	AllowUnpriced bool  `json:"allow_unpriced,omitempty"`
 }
 
-// budgetText returns a budget as it is stored, "" for one that bounds no use.
+// budgetText returns a budget in its stored form, "" for one without limits.
 func budgetText(b contract.Budget) string {
 	if !b.Set() {
 		return ""
@@ -169,7 +170,7 @@ func budgetText(b contract.Budget) string {
 		b.Limit.NanoUSD, b.Limit.Tokens, b.Limit.Calls, b.Walltime.Milliseconds(), b.AllowUnpriced,
 	})
 	if err != nil {
-		panic(err) // it holds only numbers
+		panic(err) // it has only numbers and a bool
 	}
 	return string(encoded)
 }

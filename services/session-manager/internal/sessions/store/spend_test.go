@@ -16,7 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/store"
 )
 
-// ledger is the use of models as a test computes it, by session.
+// ledger is the use of models by session, computed by the test.
 type ledger struct {
 	mu   sync.Mutex // guards used
 	used map[string]contract.Amount
@@ -28,8 +28,8 @@ func (l *ledger) add(session string, a contract.Amount) {
 	l.used[session] = l.used[session].Add(a)
 }
 
-// spender is an agent of a run that asks for calls and settles most of them; the rest are in flight when its run is cut
-// off.
+// spender is an agent of a run that reserves calls and settles most of them; the others are still in flight when
+// the run is cut off.
 type spender struct {
 	s       *store.Sessions
 	fence   lease.Fence
@@ -55,7 +55,7 @@ func (p *spender) work(t *testing.T) error {
 				t.Errorf("granted with spent %+v and reserved %+v under %+v", state.Spent, state.Reserved, state.Limit)
 			}
 		}
-		// An answer that was lost is asked for again.
+		// A retry after a lost answer is allowed again.
 		if again, err := p.s.Reserve(t.Context(), p.fence, p.claim); err != nil || again.Refused != nil {
 			return fmt.Errorf("again: %+v, %w", again, err)
 		}
@@ -65,7 +65,7 @@ func (p *spender) work(t *testing.T) error {
 		}
 		used := contract.Amount{NanoUSD: p.random.Int64N(220), Tokens: p.random.Int64N(330), Calls: 1}
 		p.ledger.add(p.claim.SessionID, used)
-		for _, u := range []contract.Amount{used, {Tokens: 999}} { // the first counts alone
+		for _, u := range []contract.Amount{used, {Tokens: 999}} { // only the first settlement counts
 			change := record.Change{At: 210, Settled: []record.Settlement{{
 				RunID: p.claim.RunID, InvocationID: p.claim.InvocationID, Call: p.claim.Call, Used: u,
 			}}}
@@ -77,9 +77,9 @@ func (p *spender) work(t *testing.T) error {
 	return nil
 }
 
-// Agents work side by side in several sessions of an operator, with any use, and their runs are cut off anywhere.
-// A call is granted only if spent and reserved stay within the budgets of its session and its operator. Each settled
-// call counts once by its use, and each call in flight once as reserved.
+// Agents work in parallel in several sessions of an operator, and their runs are cut off at any point. A call is
+// allowed only if spent and reserved stay within the budgets of its session and its operator. Each settled call
+// counts once with its use, each call in flight once with its reservation.
 func TestBudgetsHoldOverCrashes(t *testing.T) {
 	t.Parallel()
 	s, _ := kept(t)
@@ -127,7 +127,7 @@ func TestBudgetsHoldOverCrashes(t *testing.T) {
 		if err := group.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		for id, n := range runs { // as the next holder of the session does
+		for id, n := range runs { // like the next holder of the session
 			end := record.Change{At: 220, Session: record.Patch{State: record.Idle}, EndRun: &record.RunEnd{
 				RunID: id, State: record.RunFailed, StopReason: llm.StopError,
 			}}

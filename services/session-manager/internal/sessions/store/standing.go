@@ -83,7 +83,8 @@ func (s *Sessions) RevokeStanding(
 	return out, database.Fail(err, "revoke a standing approval")
 }
 
-// standingFromRow returns a stored standing approval; false for one with an unreadable subject, which covers no call.
+// standingFromRow returns a stored standing approval, and false if its subject is unreadable; then it covers no
+// call.
 func standingFromRow(row db.GetStandingRow) (record.Standing, bool) {
 	s := standing(row)
 	if err := json.Unmarshal(row.Subject, &s.Subject); err != nil {
@@ -95,7 +96,7 @@ func standingFromRow(row db.GetStandingRow) (record.Standing, bool) {
 
 //convert:one standing db.GetStandingRow record.Standing OwnerUserID=Owner >Subject=-
 
-// queueStanding words the part of a change about standing approvals.
+// queueStanding adds a change's statements about standing approvals to q.
 func queueStanding(ctx context.Context, q *db.Queries, c record.Change) error {
 	if s := c.Standing; s != nil {
 		subject, err := json.Marshal(storableSubject(s.Subject))

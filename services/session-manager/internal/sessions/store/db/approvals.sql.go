@@ -34,7 +34,7 @@ type ApprovalsOfCallsRow struct {
 	StandingID   string
 }
 
-// The newest of each call.
+// The newest approval of each call.
 func (q *Queries) ApprovalsOfCalls(ctx context.Context, runID string, calls []string) ([]ApprovalsOfCallsRow, error) {
 	rows, err := q.db.Query(ctx, approvalsOfCalls, runID, calls)
 	if err != nil {

@@ -296,7 +296,7 @@ type SupersededHistoryRow struct {
 	Summary string
 }
 
-// The text in the place of what compactions of the root agent superseded, and their number of its turns.
+// The text that replaces the superseded parts of the root agent's conversation, and the number of its superseded turns.
 func (q *Queries) SupersededHistory(ctx context.Context, sessionID string) (SupersededHistoryRow, error) {
 	row := q.db.QueryRow(ctx, supersededHistory, sessionID)
 	var i SupersededHistoryRow

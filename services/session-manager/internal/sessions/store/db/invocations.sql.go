@@ -20,7 +20,7 @@ type CallersOfRow struct {
 	State    string
 }
 
-// The callers of a run's invocations.
+// The caller and state of each invocation of a run.
 func (q *Queries) CallersOf(ctx context.Context, runID string) ([]CallersOfRow, error) {
 	rows, err := q.db.Query(ctx, callersOf, runID)
 	if err != nil {
@@ -75,7 +75,7 @@ type CutInvocationsRow struct {
 	EndedAt      int64
 }
 
-// The invocations that a run was cut off in, and those that answer some calls of its root agent.
+// The open invocations of a run, and those that answer the given calls of its root agent.
 func (q *Queries) CutInvocations(ctx context.Context, runID string, calls []string) ([]CutInvocationsRow, error) {
 	rows, err := q.db.Query(ctx, cutInvocations, runID, calls)
 	if err != nil {
@@ -243,7 +243,7 @@ type InsertInvocationParams struct {
 	StartedAt  int64
 }
 
-// Columns that may be null are read as ” or 0, which stand for none.
+// Null columns are read as ” or 0.
 func (q *Queries) InsertInvocation(ctx context.Context, arg InsertInvocationParams) error {
 	_, err := q.db.Exec(ctx, insertInvocation,
 		arg.ID,
@@ -294,7 +294,7 @@ type InvocationsOfRunsRow struct {
 	EndedAt      int64
 }
 
-// The first of some runs, without their texts.
+// The first invocations of the given runs, without their texts.
 func (q *Queries) InvocationsOfRuns(ctx context.Context, runs []string, rowLimit int32) ([]InvocationsOfRunsRow, error) {
 	rows, err := q.db.Query(ctx, invocationsOfRuns, runs, rowLimit)
 	if err != nil {
@@ -382,7 +382,7 @@ type ListInvocationsRow struct {
 	EndedAt      int64
 }
 
-// Of the long columns only the beginnings are read.
+// Only the beginnings of the long columns.
 func (q *Queries) ListInvocations(ctx context.Context, arg ListInvocationsParams) ([]ListInvocationsRow, error) {
 	rows, err := q.db.Query(ctx, listInvocations,
 		arg.Chars,
@@ -517,7 +517,7 @@ type SumInvocationsRow struct {
 	Unpriced  int64
 }
 
-// What the invocations of a run that are over used, within what a count can hold.
+// The usage of the ended invocations of a run; counts are limited to 2^53-1 and costs to 1e12.
 func (q *Queries) SumInvocations(ctx context.Context, runID string) (SumInvocationsRow, error) {
 	row := q.db.QueryRow(ctx, sumInvocations, runID)
 	var i SumInvocationsRow

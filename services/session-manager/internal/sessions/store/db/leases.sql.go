@@ -106,7 +106,7 @@ renewed as (
 select mine.session_id from mine
 `
 
-// A row that somebody has locked is left for the next time: one must not keep the others from being renewed.
+// A locked row is renewed the next time, so that it does not delay the renewal of the others.
 func (q *Queries) RenewLeases(ctx context.Context, holder string, sessionIds []string, lifetime int64) ([]string, error) {
 	rows, err := q.db.Query(ctx, renewLeases, holder, sessionIds, lifetime)
 	if err != nil {
@@ -151,9 +151,9 @@ type TakeLeaseRow struct {
 	Before string
 }
 
-// Time is the database's, so that the clocks of processes need not agree. A lease that its holder released has the holder ”, one that was
-// taken from a dead instance '-'; both keep their epoch.
-// It returns no row while somebody else holds the lease.
+// Time is the database's, so that the clocks of processes need not agree. A lease released by its holder has the holder ”, one released for
+// a dead instance '-'; both keep their epoch.
+// Returns no row while another process holds the lease.
 func (q *Queries) TakeLease(ctx context.Context, arg TakeLeaseParams) (TakeLeaseRow, error) {
 	row := q.db.QueryRow(ctx, takeLease,
 		arg.SessionID,

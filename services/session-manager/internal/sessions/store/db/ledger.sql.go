@@ -33,7 +33,7 @@ type InsertLedgerParams struct {
 	Refs          []int64
 }
 
-// An exit code of -2147483648 is an unknown one.
+// The exit code -2147483648 means unknown.
 func (q *Queries) InsertLedger(ctx context.Context, arg InsertLedgerParams) error {
 	_, err := q.db.Exec(ctx, insertLedger,
 		arg.SessionID,

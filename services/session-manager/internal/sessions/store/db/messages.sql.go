@@ -77,7 +77,7 @@ type HistoryRow struct {
 	ToSteps              []int32
 }
 
-// Those after an ordinal. The two lists are the superseded steps of a message, from and to; empty for none.
+// The messages after an ordinal. The two lists are the first and last steps of a message's superseded spans.
 func (q *Queries) History(ctx context.Context, sessionID string, after int64) ([]HistoryRow, error) {
 	rows, err := q.db.Query(ctx, history, sessionID, after)
 	if err != nil {

@@ -353,7 +353,7 @@ type KeepPartialParams struct {
 	CreatedAt    int64
 }
 
-// The results so far of a step at work; those of an earlier release are replaced.
+// The results so far of an unfinished step; they replace those of an earlier handover.
 func (q *Queries) KeepPartial(ctx context.Context, arg KeepPartialParams) error {
 	_, err := q.db.Exec(ctx, keepPartial,
 		arg.RunID,

@@ -15,7 +15,7 @@ select count(*) from (
 ) hits
 `
 
-// How many texts have the words, at most as many as the limit. The owner is hidden from the planner, which else walks all their texts.
+// The number of texts with the words, up to the limit. The expression hides the owner from the planner, which else reads all the owner's texts.
 func (q *Queries) CountHits(ctx context.Context, query string, owner string, rowLimit int32) (int64, error) {
 	row := q.db.QueryRow(ctx, countHits, query, owner, rowLimit)
 	var count int64
@@ -47,7 +47,7 @@ const readByIndex = `-- name: ReadByIndex :exec
 set local enable_seqscan = off
 `
 
-// The planner takes a word that it has no statistics of to be frequent.
+// Without statistics of a word the planner assumes that it is frequent.
 func (q *Queries) ReadByIndex(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, readByIndex)
 	return err
@@ -104,8 +104,8 @@ type SearchHitsRow struct {
 	SourceID                string
 }
 
-// All texts with rare words, sorted. source_id is the first message that has them, or the session's id for its name. An empty project
-// stands for all.
+// For rare words: all matching texts, sorted. source_id is the first matching message, or the session's id if its name matches. An empty
+// project means all.
 func (q *Queries) SearchHits(ctx context.Context, arg SearchHitsParams) ([]SearchHitsRow, error) {
 	rows, err := q.db.Query(ctx, searchHits,
 		arg.Owner,
@@ -189,7 +189,7 @@ type SearchNewestRow struct {
 	SourceID                string
 }
 
-// The same for frequent words: texts are walked, newest session first, until enough have them.
+// SearchHits for frequent words: reads texts, newest session first, until enough match.
 func (q *Queries) SearchNewest(ctx context.Context, arg SearchNewestParams) ([]SearchNewestRow, error) {
 	rows, err := q.db.Query(ctx, searchNewest,
 		arg.Owner,

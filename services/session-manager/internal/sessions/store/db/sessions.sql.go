@@ -20,7 +20,7 @@ with placed as (
 update sessions s set next_ordinal = cardinality($1::text[]) + 1 where s.id = $2
 `
 
-// The copies belong to no run of their session.
+// The copies belong to no run.
 func (q *Queries) CopyMessages(ctx context.Context, copies []string, sessionID string, originals []string, places []int64) error {
 	_, err := q.db.Exec(ctx, copyMessages,
 		copies,
@@ -116,7 +116,7 @@ type GetSessionRow struct {
 	CostTotal               float64
 }
 
-// Sums are of type numeric and end at 2^53-1, and each cost at 1e12: no stored count can make a session unreadable.
+// Sums are numeric and limited to 2^53-1, each cost to 1e12, so that no stored count can make a session unreadable.
 func (q *Queries) GetSession(ctx context.Context, iD string, anyOwner bool, owner string) (GetSessionRow, error) {
 	row := q.db.QueryRow(ctx, getSession, iD, anyOwner, owner)
 	var i GetSessionRow
@@ -193,7 +193,7 @@ type InsertSessionParams struct {
 	Budget       string
 }
 
-// Columns that may be null are read as ” or 0, which stand for none.
+// Null columns are read as ” or 0.
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
 	_, err := q.db.Exec(ctx, insertSession,
 		arg.ID,
@@ -340,7 +340,7 @@ type OwnerOfLiveRow struct {
 	ProjectID   string
 }
 
-// No row for a session that has ended, or that is in another workspace.
+// Returns no row if the session has ended or is in another workspace.
 func (q *Queries) OwnerOfLive(ctx context.Context, iD string, workspace string) (OwnerOfLiveRow, error) {
 	row := q.db.QueryRow(ctx, ownerOfLive, iD, workspace)
 	var i OwnerOfLiveRow
@@ -390,7 +390,7 @@ type PatchSessionParams struct {
 	ID              string
 }
 
-// A null leaves a field, ” and 0 clear it.
+// Null leaves a field unchanged, ” and 0 clear it.
 func (q *Queries) PatchSession(ctx context.Context, arg PatchSessionParams) error {
 	_, err := q.db.Exec(ctx, patchSession,
 		arg.State,
@@ -458,7 +458,7 @@ type ToolsEndedRow struct {
 	ProjectID   string
 }
 
-// No row where it was noted before.
+// Returns no row if the workspace was told before.
 func (q *Queries) ToolsEnded(ctx context.Context, id string) (ToolsEndedRow, error) {
 	row := q.db.QueryRow(ctx, toolsEnded, id)
 	var i ToolsEndedRow

@@ -19,7 +19,7 @@ type CutCompactionsRow struct {
 	AgentPath string
 }
 
-// The compactions between runs with a call in flight. A session has them only while a process is at work on one, or after it died.
+// The compactions between runs with an unsettled call. A session has one only while a compaction runs, or after its process died.
 func (q *Queries) CutCompactions(ctx context.Context, owner string, sessionID string) ([]CutCompactionsRow, error) {
 	rows, err := q.db.Query(ctx, cutCompactions, owner, sessionID)
 	if err != nil {
@@ -61,7 +61,7 @@ type HoldBudgetRow struct {
 	Held   string
 }
 
-// The session's budget, ” for none. The session is held until the end of the transaction, and so are the budgets of its operator.
+// The session's budget, ” for none. Locks the session's row and the operator's budgets until the transaction ends.
 func (q *Queries) HoldBudget(ctx context.Context, id string) (HoldBudgetRow, error) {
 	row := q.db.QueryRow(ctx, holdBudget, id)
 	var i HoldBudgetRow
@@ -156,7 +156,7 @@ type ReservedRow struct {
 	Calls   int64
 }
 
-// Without a session, of all of the operator's.
+// An empty session means all sessions of the operator.
 func (q *Queries) Reserved(ctx context.Context, owner string, sessionID string) (ReservedRow, error) {
 	row := q.db.QueryRow(ctx, reserved, owner, sessionID)
 	var i ReservedRow
@@ -248,7 +248,7 @@ const sessionWorked = `-- name: SessionWorked :one
 select least(coalesce(sum(worked_ms), 0), 9007199254740991)::bigint as worked_ms from runs where session_id = $1 and id <> $2
 `
 
-// The time of work of a session's runs but one.
+// The working time of a session's runs except one.
 func (q *Queries) SessionWorked(ctx context.Context, sessionID string, but string) (int64, error) {
 	row := q.db.QueryRow(ctx, sessionWorked, sessionID, but)
 	var worked_ms int64
@@ -261,7 +261,7 @@ update spend set nano_usd = reserved_nano_usd, tokens = reserved_tokens, calls =
 where run_id = $2 and settled_at is null
 `
 
-// The calls that a run or a compaction leaves in flight count as reserved.
+// The unsettled calls of an ended run or compaction count with their reservation.
 func (q *Queries) SettleRun(ctx context.Context, at int64, runID string) error {
 	_, err := q.db.Exec(ctx, settleRun, at, runID)
 	return err

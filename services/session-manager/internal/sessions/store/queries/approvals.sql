@@ -43,7 +43,7 @@ select id, session_id, run_id, tool_call_id, state, subject, requested_at, expir
 from approvals where run_id = @run_id and state = 'pending' order by requested_at, id;
 
 -- name: ApprovalsOfCalls :many
--- The newest of each call.
+-- The newest approval of each call.
 select distinct on (invocation_id, tool_call_id)
        id, session_id, run_id, tool_call_id, state, subject, requested_at, expires_at, coalesce(resolved_at, 0)::bigint as resolved_at,
        coalesce(resolved_by, '')::text as resolved_by, coalesce(comment, '')::text as comment, invocation_id, coalesce(standing_id, '')::text as standing_id

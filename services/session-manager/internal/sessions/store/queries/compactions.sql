@@ -11,7 +11,7 @@ insert into compaction_spans (compaction_id, n, session_id, message_id, from_ste
 select @compaction_id, unnest(@ns::int[]), @session_id, unnest(@message_ids::text[]), unnest(@from_steps::int[]), unnest(@to_steps::int[]);
 
 -- name: SupersededHistory :one
--- The text in the place of what compactions of the root agent superseded, and their number of its turns.
+-- The text that replaces the superseded parts of the root agent's conversation, and the number of its superseded turns.
 select coalesce(sum(turns), 0)::int as turns,
        coalesce((array_agg(summary order by created_at desc, id desc))[1], '')::text as summary
 from compactions where session_id = @session_id and invocation_id = '' and undone_at is null;

@@ -1,4 +1,4 @@
--- Columns that may be null are read as '' or 0, which stand for none.
+-- Null columns are read as '' or 0.
 
 -- name: InsertInvocation :exec
 insert into subagent_invocations (id, session_id, run_id, parent_id, tool_call_id, name, agent_path, cage_status, cage_policy, tools, input, started_at)
@@ -25,7 +25,7 @@ select id, session_id, run_id, parent_id, tool_call_id, name, agent_path, state,
 from subagent_invocations where session_id = @session_id and id = @id;
 
 -- name: ListInvocations :many
--- Of the long columns only the beginnings are read.
+-- Only the beginnings of the long columns.
 select id, session_id, run_id, parent_id, tool_call_id, name, agent_path, state, cage_status, coalesce(cage_policy::text, '')::text as cage_policy,
        tools, left(input, @chars::int)::text as input, left(output, @chars::int)::text as output, truncated,
        coalesce(error::text, '')::text as error, steps, tokens_in, tokens_out, cost_total, files_changed,
@@ -42,7 +42,7 @@ where i.state in ('pending', 'running') and s.owner_user_id = @owner and (@sessi
 order by i.started_at, i.id;
 
 -- name: CutInvocations :many
--- The invocations that a run was cut off in, and those that answer some calls of its root agent.
+-- The open invocations of a run, and those that answer the given calls of its root agent.
 select id, session_id, run_id, parent_id, tool_call_id, name, agent_path, state, cage_status, coalesce(cage_policy::text, '')::text as cage_policy,
        tools, input, output, truncated, coalesce(error::text, '')::text as error, steps, tokens_in, tokens_out, cost_total, files_changed,
        started_at, coalesce(ended_at, 0)::bigint as ended_at
@@ -51,7 +51,7 @@ where run_id = @run_id and (state in ('pending', 'running') or (parent_id = '' a
 order by started_at, id;
 
 -- name: SumInvocations :one
--- What the invocations of a run that are over used, within what a count can hold.
+-- The usage of the ended invocations of a run; counts are limited to 2^53-1 and costs to 1e12.
 select least(coalesce(sum(greatest(tokens_in, 0)), 0), 9007199254740991)::bigint as tokens_in,
        least(coalesce(sum(greatest(tokens_out, 0)), 0), 9007199254740991)::bigint as tokens_out,
        coalesce(sum(least(greatest(cost_total, 0), 1e12)) filter (where cost_total <> 'NaN'), 0)::double precision as cost_total,
@@ -59,12 +59,12 @@ select least(coalesce(sum(greatest(tokens_in, 0)), 0), 9007199254740991)::bigint
 from subagent_invocations where run_id = @run_id and state not in ('pending', 'running');
 
 -- name: InvocationsOfRuns :many
--- The first of some runs, without their texts.
+-- The first invocations of the given runs, without their texts.
 select id, session_id, run_id, parent_id, tool_call_id, name, agent_path, state, cage_status, ''::text as cage_policy,
        '[]'::jsonb as tools, ''::text as input, ''::text as output, truncated, coalesce(error::text, '')::text as error, steps, tokens_in, tokens_out,
        cost_total, '[]'::jsonb as files_changed, started_at, coalesce(ended_at, 0)::bigint as ended_at
 from subagent_invocations where run_id = any(@runs::text[]) order by started_at, id limit @row_limit;
 
 -- name: CallersOf :many
--- The callers of a run's invocations.
+-- The caller and state of each invocation of a run.
 select id, parent_id, state from subagent_invocations where run_id = @run_id;

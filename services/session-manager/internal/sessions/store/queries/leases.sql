@@ -1,8 +1,8 @@
--- Time is the database's, so that the clocks of processes need not agree. A lease that its holder released has the holder '', one that was
--- taken from a dead instance '-'; both keep their epoch.
+-- Time is the database's, so that the clocks of processes need not agree. A lease released by its holder has the holder '', one released for
+-- a dead instance '-'; both keep their epoch.
 
 -- name: TakeLease :one
--- It returns no row while somebody else holds the lease.
+-- Returns no row while another process holds the lease.
 with before as (select holder from session_leases where session_id = @session_id)
 insert into session_leases as l (session_id, holder, node, address, epoch, expires_at)
 values (@session_id, @holder, @node, @address, 1, (extract(epoch from clock_timestamp()) * 1000)::bigint + @lifetime::bigint)
@@ -15,7 +15,7 @@ returning epoch, coalesce((select holder from before), '')::text as before;
 select address from session_leases where session_id = @session_id and holder not in ('', '-');
 
 -- name: RenewLeases :many
--- A row that somebody has locked is left for the next time: one must not keep the others from being renewed.
+-- A locked row is renewed the next time, so that it does not delay the renewal of the others.
 with mine as (select m.session_id from session_leases m where m.holder = @holder and m.session_id = any(@session_ids::text[])),
 free as (
     select f.session_id from session_leases f where f.holder = @holder and f.session_id = any(@session_ids::text[])

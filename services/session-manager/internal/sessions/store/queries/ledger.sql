@@ -1,5 +1,5 @@
 -- name: InsertLedger :exec
--- An exit code of -2147483648 is an unknown one.
+-- The exit code -2147483648 means unknown.
 insert into ledger (session_id, seq, at, run_id, invocation_id, step, agent_path, kind, path, sha256, command, exit_code, text, ref)
 select @session_id, unnest(@seqs::bigint[]), unnest(@ats::bigint[]), @run_id, unnest(@invocation_ids::text[]), unnest(@steps::int[]),
        unnest(@agent_paths::text[]), unnest(@kinds::text[]), unnest(@paths::text[]), unnest(@sums::text[]), unnest(@commands::text[]),

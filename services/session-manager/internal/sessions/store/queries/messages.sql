@@ -9,7 +9,7 @@ from place;
 select ordinal from messages where session_id = @session_id and id = @id;
 
 -- name: History :many
--- Those after an ordinal. The two lists are the superseded steps of a message, from and to; empty for none.
+-- The messages after an ordinal. The two lists are the first and last steps of a message's superseded spans.
 select m.id, m.ordinal, m.role, m.content, coalesce(m.blocks::text, '')::text as blocks, coalesce(m.metadata::text, '')::text as metadata,
        coalesce(m.run_id, '')::text as run_id, m.agent_path, coalesce(m.subagent_invocation_id, '')::text as subagent_invocation_id,
        m.superseded, m.cost_total, m.created_at, m.always_keep, coalesce(s.from_steps, '{}')::int[] as from_steps, coalesce(s.to_steps, '{}')::int[] as to_steps

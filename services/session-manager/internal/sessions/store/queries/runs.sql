@@ -22,7 +22,7 @@ update runs set cancel_requested_at = @at::bigint where id = @id and cancel_requ
 insert into run_steps (run_id, invocation_id, step, part, body, created_at) values (@run_id, @invocation_id, @step, @part, @body, @created_at);
 
 -- name: KeepPartial :exec
--- The results so far of a step at work; those of an earlier release are replaced.
+-- The results so far of an unfinished step; they replace those of an earlier handover.
 insert into run_steps (run_id, invocation_id, step, part, body, created_at) values (@run_id, @invocation_id, @step, 3, @body, @created_at)
 on conflict (run_id, invocation_id, step, part) do update set body = excluded.body, created_at = excluded.created_at;
 

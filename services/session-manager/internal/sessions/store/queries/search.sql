@@ -8,18 +8,18 @@ where s.owner_user_id = @owner and (s.created_at, s.id) < (@before_at::bigint, @
 order by s.created_at desc, s.id desc limit @row_limit;
 
 -- name: ReadByIndex :exec
--- The planner takes a word that it has no statistics of to be frequent.
+-- Without statistics of a word the planner assumes that it is frequent.
 set local enable_seqscan = off;
 
 -- name: CountHits :one
--- How many texts have the words, at most as many as the limit. The owner is hidden from the planner, which else walks all their texts.
+-- The number of texts with the words, up to the limit. The expression hides the owner from the planner, which else reads all the owner's texts.
 select count(*) from (
     select from session_words w where w.words @@ to_tsquery('simple', @query) and w.owner_user_id || '' = @owner limit @row_limit
 ) hits;
 
 -- name: SearchHits :many
--- All texts with rare words, sorted. source_id is the first message that has them, or the session's id for its name. An empty project
--- stands for all.
+-- For rare words: all matching texts, sorted. source_id is the first matching message, or the session's id if its name matches. An empty
+-- project means all.
 with found as materialized (
     select distinct on (w.session_created_at, w.session_id) w.session_created_at, w.session_id, w.source_id
     from session_words w
@@ -39,7 +39,7 @@ order by s.created_at desc, s.id desc;
 set local enable_bitmapscan = off;
 
 -- name: SearchNewest :many
--- The same for frequent words: texts are walked, newest session first, until enough have them.
+-- SearchHits for frequent words: reads texts, newest session first, until enough match.
 with found as materialized (
     select distinct on (w.session_created_at, w.session_id) w.session_created_at, w.session_id, w.source_id
     from session_words w

@@ -1,4 +1,4 @@
--- Columns that may be null are read as '' or 0, which stand for none.
+-- Null columns are read as '' or 0.
 
 -- name: InsertSession :exec
 insert into sessions (id, owner_user_id, project_id, label, compiled_hash, project_path, workspace, resume_from, created_by, created_at, updated_at,
@@ -13,7 +13,7 @@ select exists (select from sessions where id = @id);
 select id from messages where session_id = @session_id and not superseded order by ordinal;
 
 -- name: CopyMessages :exec
--- The copies belong to no run of their session.
+-- The copies belong to no run.
 with placed as (
     insert into messages (id, session_id, ordinal, role, content, blocks, metadata, agent_path, subagent_invocation_id, cost_total, created_at)
     select c.copy_id, @session_id, c.place, m.role, m.content, m.blocks, m.metadata, m.agent_path, m.subagent_invocation_id, m.cost_total, m.created_at
@@ -38,7 +38,7 @@ select s.id, s.owner_user_id, s.project_id, coalesce(s.label, '')::text as label
        (t.cost_total is not null)::bool as cost_known, coalesce(t.cost_total, 0)::double precision as cost_total
 from sessions s
 left join lateral (select runs.* from runs where runs.session_id = s.id order by runs.created_at desc, runs.id desc limit 1) r on true
--- Sums are of type numeric and end at 2^53-1, and each cost at 1e12: no stored count can make a session unreadable.
+-- Sums are numeric and limited to 2^53-1, each cost to 1e12, so that no stored count can make a session unreadable.
 left join lateral (select least(coalesce(sum(greatest(runs.tokens_in, 0)), 0), 9007199254740991) as tokens_in,
                           least(coalesce(sum(greatest(runs.tokens_out, 0)), 0), 9007199254740991) as tokens_out,
                           (sum(least(greatest(runs.cost_total, 0), 1e12)) filter (where runs.cost_total <> 'NaN'))::double precision as cost_total
@@ -73,15 +73,15 @@ where tools_to_end and ended_at <= @ended_until::bigint and workspace <> all(coa
 order by ended_at limit @row_limit;
 
 -- name: ToolsEnded :one
--- No row where it was noted before.
+-- Returns no row if the workspace was told before.
 update sessions set tools_to_end = false where id = @id and tools_to_end returning owner_user_id, project_id;
 
 -- name: OwnerOfLive :one
--- No row for a session that has ended, or that is in another workspace.
+-- Returns no row if the session has ended or is in another workspace.
 select owner_user_id, project_id from sessions where id = @id and workspace = @workspace and state <> 'ended' for share;
 
 -- name: PatchSession :exec
--- A null leaves a field, '' and 0 clear it.
+-- Null leaves a field unchanged, '' and 0 clear it.
 update sessions set
     state = coalesce(sqlc.narg('state')::text, state),
     budget = case when sqlc.narg('budget')::text is null then budget else nullif(sqlc.narg('budget')::text, '')::jsonb end,

@@ -7,7 +7,7 @@ update spend set nano_usd = @nano_usd, tokens = @tokens, calls = @calls, estimat
 where run_id = @run_id and invocation_id = @invocation_id and call = @call and settled_at is null;
 
 -- name: SettleRun :exec
--- The calls that a run or a compaction leaves in flight count as reserved.
+-- The unsettled calls of an ended run or compaction count with their reservation.
 update spend set nano_usd = reserved_nano_usd, tokens = reserved_tokens, calls = reserved_calls, estimated = true, settled_at = @at::bigint
 where run_id = @run_id and settled_at is null;
 
@@ -15,7 +15,7 @@ where run_id = @run_id and settled_at is null;
 select exists (select from spend where run_id = @run_id and invocation_id = @invocation_id and call = @call);
 
 -- name: HoldBudget :one
--- The session's budget, '' for none. The session is held until the end of the transaction, and so are the budgets of its operator.
+-- The session's budget, '' for none. Locks the session's row and the operator's budgets until the transaction ends.
 select coalesce(s.budget::text, '')::text as budget, pg_advisory_xact_lock(hashtext('kaged budget'), hashtext(s.owner_user_id))::text as held
 from sessions s where s.id = @id for no key update;
 
@@ -25,7 +25,7 @@ select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, l
 from spend where session_id = @session_id group by agent_path order by agent_path;
 
 -- name: SessionWorked :one
--- The time of work of a session's runs but one.
+-- The working time of a session's runs except one.
 select least(coalesce(sum(worked_ms), 0), 9007199254740991)::bigint as worked_ms from runs where session_id = @session_id and id <> @but;
 
 -- name: OperatorSpend :many
@@ -34,7 +34,7 @@ select agent_path, least(sum(nano_usd), 9007199254740991)::bigint as nano_usd, l
 from spend where owner_user_id = @owner and at >= @since::bigint group by agent_path order by agent_path;
 
 -- name: Reserved :one
--- Without a session, of all of the operator's.
+-- An empty session means all sessions of the operator.
 select least(coalesce(sum(reserved_nano_usd), 0), 9007199254740991)::bigint as nano_usd,
        least(coalesce(sum(reserved_tokens), 0), 9007199254740991)::bigint as tokens,
        least(coalesce(sum(reserved_calls), 0), 9007199254740991)::bigint as calls
@@ -56,7 +56,7 @@ where p.owner_user_id = @owner and p.at >= @since::bigint and p.settled_at is no
 group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id, p.model limit @most;
 
 -- name: CutCompactions :many
--- The compactions between runs with a call in flight. A session has them only while a process is at work on one, or after it died.
+-- The compactions between runs with an unsettled call. A session has one only while a compaction runs, or after its process died.
 select distinct run_id, agent_path from spend
 where settled_at is null and owner_user_id = @owner and session_id = @session_id and run_id like 'cmp\_%' order by run_id;
 
