@@ -1,4 +1,4 @@
-// Package logs puts together the context of logs: entries of projects for operators, and their stream.
+// Package logs assembles the context of logs: log entries of projects for operators, and their live stream.
 package logs
 
 import (
@@ -24,8 +24,8 @@ type Logs struct {
 	collector *logs.Collector
 }
 
-// New returns the context in db, which announces stored entries by to. It starts no goroutine. log is told of its
-// failures.
+// New returns the context with its store in db. It announces stored entries through to and logs its own failures to
+// log. It starts no goroutine.
 func New(cfg Config, db database.DB, to notices.Notifier, log *slog.Logger) *Logs {
 	kept := store.New(db)
 	collector := logs.NewCollector(logs.CollectorDeps{
@@ -35,15 +35,16 @@ func New(cfg Config, db database.DB, to notices.Notifier, log *slog.Logger) *Log
 	return &Logs{Teller: logs.Teller{To: collector}, store: kept, collector: collector}
 }
 
-// Tee returns a logger that hands its lines to log, and those that name a session or a project to the logs as well.
+// Tee returns a logger that writes to log, and also stores lines of level info and above about a session, run or
+// project in the project's log.
 func (l *Logs) Tee(log *slog.Logger) *slog.Logger {
 	return slog.New(logs.Tee(log.Handler(), l.collector))
 }
 
-// Register adds the context's service. known fails with not_found for a project that is not the operator's.
+// Register adds the context's service. known fails with not_found if the operator does not have the project.
 func (l *Logs) Register(r grpc.ServiceRegistrar, known func(ctx context.Context, owner, project string) error) {
 	sessionmanagerv1.RegisterLogServiceServer(r, server.New(&logs.Service{Store: l.store, Known: known}))
 }
 
-// Run stores entries until ctx ends, and then those that wait.
+// Run stores entries until ctx ends, then the waiting ones.
 func (l *Logs) Run(ctx context.Context) { l.collector.Run(ctx) }

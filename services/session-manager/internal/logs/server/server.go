@@ -1,4 +1,4 @@
-// Package server answers kaged.sessionmanager.v1.LogService: the logs of projects.
+// Package server is the gRPC service kaged.sessionmanager.v1.LogService: the logs of projects.
 package server
 
 import (
@@ -21,7 +21,7 @@ type Server struct {
 // New returns a Server of the logs.
 func New(service *logs.Service) *Server { return &Server{logs: service} }
 
-// ListProjectLogs returns entries of a project's log, newest first, a page at a time.
+// ListProjectLogs returns a page of a project's log, newest first.
 func (s *Server) ListProjectLogs(
 	ctx context.Context, req *apiv1.ListProjectLogsRequest,
 ) (*apiv1.ListProjectLogsResponse, error) {

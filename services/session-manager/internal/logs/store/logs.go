@@ -1,4 +1,4 @@
-// Package store keeps the logs of projects in Postgres.
+// Package store stores the logs of projects in Postgres.
 package store
 
 import (
@@ -12,10 +12,10 @@ import (
 	"kaged.dev/services/session-manager/internal/logs/store/db"
 )
 
-// maxContext is the longest context of an entry, in bytes of JSON.
+// maxContext bounds the context of an entry, in bytes of JSON.
 const maxContext = 8 << 10
 
-// Logs keeps entries. It implements [logs.Store].
+// Logs stores entries. It implements [logs.Store].
 type Logs struct{ db database.DB }
 
 // New returns the logs in db.
@@ -28,7 +28,7 @@ func (l *Logs) Append(ctx context.Context, entries []logs.Entry) ([]logs.Entry, 
 	for _, e := range entries {
 		e.Message = clean(e.Message)
 		text := audit.Encode(e.Context, maxContext)
-		e.Context = decoded(text) // readers of the stream get what those of pages get
+		e.Context = decoded(text) // readers of the stream get the same context as readers of pages
 		byID[e.ID] = e
 		p.Ids, p.Owners = append(p.Ids, e.ID), append(p.Owners, clean(e.Owner))
 		p.Projects, p.Sessions = append(p.Projects, clean(e.ProjectID)), append(p.Sessions, clean(e.SessionID))
@@ -49,7 +49,7 @@ func (l *Logs) Append(ctx context.Context, entries []logs.Entry) ([]logs.Entry, 
 	return stored, nil
 }
 
-// clean returns text as Postgres can hold it.
+// clean returns text without NUL and invalid UTF-8, which Postgres cannot store.
 func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -81,7 +81,7 @@ func (l *Logs) Query(ctx context.Context, q logs.Query) ([]logs.Entry, error) {
 	return entries, nil
 }
 
-// trimBatch is how many old entries one statement removes.
+// trimBatch bounds the old entries that one statement removes.
 const trimBatch = 10_000
 
 // Trim implements [logs.Store].

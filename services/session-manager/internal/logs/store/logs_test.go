@@ -13,7 +13,7 @@ import (
 	"kaged.dev/services/session-manager/internal/storetest"
 )
 
-// Entries are stored once, hostile ones too, and go when they are too old or too many.
+// Entries are stored once, also hostile ones, and are removed if they are too old or too many.
 func TestKeeping(t *testing.T) {
 	t.Parallel()
 	pool := storetest.Open(t)

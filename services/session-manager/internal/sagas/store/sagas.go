@@ -1,4 +1,4 @@
-// Package store holds the transactions that span contexts. Each step is a function of the context's own store.
+// Package store has the transactions that span contexts. Each step is a function of one context's store.
 package store
 
 import (
@@ -17,7 +17,7 @@ type Sagas struct{ db database.DB }
 // New returns the transactions in db.
 func New(db database.DB) *Sagas { return &Sagas{db} }
 
-// RemoveProject implements [unregister.Store]. The project's lock keeps sessions from being created in between.
+// RemoveProject implements [unregister.Store]. The lock on the project prevents the creation of sessions meanwhile.
 func (s *Sagas) RemoveProject(ctx context.Context, owner, id string, records []audit.Record) (removed bool, err error) {
 	err = database.InTx(ctx, s.db, func(tx database.DB) error {
 		removed = false

@@ -21,7 +21,7 @@ var _ unregister.Store = (*store.Sagas)(nil)
 
 var unregistered = audit.Record{EventType: "project.unregistered", UserID: "ada", ProjectID: "music"}
 
-// registered returns a database with one project.
+// registered returns a database with one registered project.
 func registered(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := storetest.Open(t)
@@ -37,7 +37,8 @@ const insertSession = `insert into sessions (id, owner_user_id, project_id, stat
   created_at, updated_at)
 	values ($1, 'ada', 'music', $2, '', '', 'ada', 0, 0)`
 
-// A project with open sessions stays; without, it goes and the record of it stays. A-PROJ-DEL-01, A-PROJ-DEL-03.
+// A project with open sessions stays; without open sessions it is removed and its audit record stays.
+// A-PROJ-DEL-01, A-PROJ-DEL-03.
 func TestRemoveProject(t *testing.T) {
 	t.Parallel()
 	pool := registered(t)
@@ -76,7 +77,7 @@ func TestRemoveProject(t *testing.T) {
 	}
 }
 
-// A session that is being created keeps its project: unregistering waits, and then sees the session.
+// The creation of a session locks its project: unregistering waits and then finds the session.
 func TestRemoveProjectWaitsForNewSessions(t *testing.T) {
 	t.Parallel()
 	pool := registered(t)
@@ -108,7 +109,8 @@ func TestRemoveProjectWaitsForNewSessions(t *testing.T) {
 	}
 }
 
-// waitForLock returns once a statement of the test's database waits for a lock; Postgres has no event for it.
+// waitForLock returns once a statement of the test's database waits for a lock. It polls, because Postgres has no
+// event for that.
 func waitForLock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {

@@ -15,51 +15,51 @@ import (
 	"kaged.dev/pkg/retry"
 )
 
-// Bounds of a collector.
+// The bounds of a [Collector].
 const (
-	// maxWaiting is how many entries wait for the store.
+	// maxWaiting bounds the entries that wait for the store.
 	maxWaiting = 4096
-	// maxBatch is how many entries one statement stores.
+	// maxBatch bounds the entries in one statement.
 	maxBatch = 256
-	// burst is how many entries of one flow are taken at once, perSecond how many per second after that.
+	// burst is the number of entries of a flow that are accepted at once, perSecond the rate after that.
 	burst, perSecond = 200, 20
-	// maxKeys is how many flows are counted apart; further ones share one.
+	// maxKeys bounds the flows with a rate of their own; further ones share one rate.
 	maxKeys = 4096
-	// maxMessage is the longest message, in bytes.
+	// maxMessage bounds a message, in bytes.
 	maxMessage = 2 << 10
 )
 
-// CollectorDeps are the collaborators of a [Collector]. Every field is needed.
+// CollectorDeps are the dependencies of a [Collector]. Every field is required.
 type CollectorDeps struct {
 	Store Store
-	// Announce tells gateways of stored entries. It fails with unavailable.
+	// Announce sends stored entries to gateways. It fails with unavailable.
 	Announce func(ctx context.Context, stored []Entry) error
-	// Missed tells gateways of lost announcements.
+	// Missed tells gateways that announcements were lost.
 	Missed func(ctx context.Context) error
-	// Log is for failures of the collector. It must not feed the collector.
+	// Log receives the collector's own failures. Its lines must not reach the collector.
 	Log *slog.Logger
-	// Keep is how long entries are kept, Most how many entries of one project are kept.
+	// Keep is the age at which entries are removed, Most the maximum number of entries of a project.
 	Keep time.Duration
 	Most int
 }
 
-// Collector takes entries and stores them. It is safe for concurrent use.
+// Collector stores log entries within bounds. It is safe for concurrent use.
 //
 // Goroutines: [Collector.Run] is one.
 type Collector struct {
 	deps CollectorDeps
-	wake chan struct{} // has room for one
+	wake chan struct{} // capacity 1
 
 	mu      sync.Mutex // guards the fields below
 	waiting []Entry
 	flow    map[string]*flow
 }
 
-// flow is the rate of entries with one project, session and run.
+// flow is the rate of entries with the same project, session and run.
 type flow struct {
-	// full is the time from which a whole burst may come again.
+	// full is the time from which a whole burst is accepted again.
 	full time.Time
-	left int // entries left out since the last one that was taken
+	left int // entries dropped since the last accepted one
 }
 
 // NewCollector returns a Collector.
@@ -67,7 +67,7 @@ func NewCollector(deps CollectorDeps) *Collector {
 	return &Collector{deps: deps, wake: make(chan struct{}, 1), flow: map[string]*flow{}}
 }
 
-// Take queues an entry, or leaves it out past the bounds. It sets a missing id and time, and never waits.
+// Take queues an entry, or drops it if a bound is reached. It sets a missing id and time. It never waits.
 func (c *Collector) Take(e Entry) {
 	if e.ID == "" {
 		e.ID = ident.New()
@@ -97,16 +97,16 @@ func (c *Collector) Take(e Entry) {
 	}
 }
 
-// lost is the warning about n entries left out before e.
+// lost returns the warning about n dropped entries before e.
 func lost(e Entry, n int) Entry {
 	return Entry{
 		ID: ident.New(), TS: e.TS, Level: slog.LevelWarn, Source: e.Source,
-		Message: fmt.Sprintf("%d entries were left out: more came than are kept.", n),
+		Message: fmt.Sprintf("%d entries were dropped: too many at once.", n),
 		Owner:   e.Owner, ProjectID: e.ProjectID, SessionID: e.SessionID, RunID: e.RunID,
 	}
 }
 
-// of returns the flow of a key, a new one for a new key. The caller holds the lock.
+// of returns the flow of a key, which it creates if missing. The caller holds the lock.
 func (c *Collector) of(key string, now time.Time) *flow {
 	f := c.flow[key]
 	if f == nil {
@@ -118,7 +118,7 @@ func (c *Collector) of(key string, now time.Time) *flow {
 			}
 		}
 		if len(c.flow) >= maxKeys {
-			key = "" // the remaining keys share one flow
+			key = "" // further flows share one rate
 		}
 		if f = c.flow[key]; f == nil {
 			f = &flow{}
@@ -135,7 +135,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// The times of Run.
+// The intervals of [Collector.Run].
 const (
 	trimEvery = 10 * time.Minute
 	lastTry   = 2 * time.Second
@@ -143,7 +143,7 @@ const (
 
 var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
 
-// Run stores entries until ctx ends, and then the waiting ones.
+// Run stores entries until ctx ends, then the waiting ones.
 func (c *Collector) Run(ctx context.Context) {
 	trim := time.NewTimer(trimEvery / 10)
 	defer trim.Stop()
@@ -154,7 +154,7 @@ func (c *Collector) Run(ctx context.Context) {
 			missed = c.store(ctx, missed)
 		case <-trim.C:
 			if err := c.deps.Store.Trim(ctx, time.Now().Add(-c.deps.Keep).UnixMilli(), c.deps.Most); err != nil {
-				c.deps.Log.Debug("old log entries were not removed; trying again later", "error", err)
+				c.deps.Log.Debug("old log entries were not removed; retrying later", "error", err)
 			}
 			trim.Reset(trimEvery)
 		case <-ctx.Done():
@@ -166,7 +166,7 @@ func (c *Collector) Run(ctx context.Context) {
 	}
 }
 
-// store stores the waiting entries. missed says that gateways still have to be told of a lost announcement; store
+// store stores the waiting entries. missed says that gateways must still be told of a lost announcement; store
 // returns its new value.
 func (c *Collector) store(ctx context.Context, missed bool) bool {
 	for batch := c.next(); len(batch) > 0; batch = c.next() {
@@ -197,7 +197,7 @@ func (c *Collector) store(ctx context.Context, missed bool) bool {
 	return missed
 }
 
-// again wakes Run after a second, to tell gateways of the lost announcement then.
+// again wakes Run after a second to tell gateways of a lost announcement.
 func (c *Collector) again(ctx context.Context) {
 	timer := time.AfterFunc(time.Second, func() {
 		select {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kept is a store and the gateways that are told of it.
+// kept is a store, and the gateways that receive its announcements.
 type kept struct {
 	mu                sync.Mutex // guards the fields below
 	entries           []string
@@ -57,7 +57,7 @@ func (k *kept) with(change func()) {
 	change()
 }
 
-// collect runs f beside a collector into k, and returns when all entries are stored.
+// collect runs f with a running collector into k, and returns once all entries are stored.
 func collect(k *kept, f func(c *logs.Collector)) {
 	c := logs.NewCollector(logs.CollectorDeps{
 		Store: k, Log: slog.New(slog.DiscardHandler), Keep: time.Hour, Most: 1,
@@ -72,7 +72,8 @@ func collect(k *kept, f func(c *logs.Collector)) {
 	<-done
 }
 
-// Entries of a project that writes too much are left out, which its next entry says; those of others are all kept.
+// Entries of a project beyond its rate are dropped, and a warning before its next entry counts them. Other projects
+// lose no entry.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kept{}
@@ -85,14 +86,14 @@ func TestFlood(t *testing.T) {
 			c.Take(logs.Entry{ProjectID: "loud", Message: "later"})
 		})
 		if n := len(k.entries); n != 203 || k.entries[199] != "199" || k.entries[200] != "quiet" ||
-			k.entries[201] != "300 entries were left out: more came than are kept." || k.entries[202] != "later" {
+			k.entries[201] != "300 entries were dropped: too many at once." || k.entries[202] != "later" {
 			t.Errorf("%d entries are stored, the last %q", n, k.entries[max(0, n-4):])
 		}
 	})
 }
 
-// While the store is away entries wait, up to a bound, and no caller does; gateways that could not be told are told
-// later that they missed some.
+// While the store is unreachable entries wait, up to a bound, and Take does not block. If announcements are lost,
+// gateways are told so later.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kept{away: true, unheard: true}
@@ -112,7 +113,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// A record has one sentence with what matters of its payload, a level, and the agent's source.
+// An audit record becomes one sentence with the important details of its payload, a level, and the source of its
+// agent.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	type facts = map[string]any

@@ -1,9 +1,9 @@
-// Package logs keeps the logs of projects: lines for operators about runs, approvals, refusals and agents.
+// Package logs stores the logs of projects: lines for operators about runs, approvals, refusals and agents.
 //
-// Lines come from three places: committed changes of sessions ([Teller]), stored changes of projects, and the service's
-// own log lines that name a session, a run or a project ([Tee]). A [Collector] stores them in its own goroutine, so no
-// run waits for its log. Past its bounds it leaves lines out, and a warning counts them. The permanent record is the
-// audit.
+// Lines have three sources: committed changes of sessions ([Teller]), stored changes of projects, and the service's
+// own log lines about a session, run or project ([Tee]). A [Collector] stores them in its own goroutine, so that no
+// run waits for its log. Beyond its bounds it drops lines, and a warning counts them. The permanent record is the
+// audit log.
 package logs
 
 import (
@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// Source is the part of kaged that an entry is about.
+// Source is the part of kaged that wrote an entry.
 type Source string
 
 // The sources.
@@ -60,11 +60,11 @@ func LevelOf(rank int) slog.Level {
 	return ranked[rank]
 }
 
-// Entry is a line of a log. Its project is that of the session SessionID or of the run RunID if one is set, else the
-// one that Owner and ProjectID name.
+// Entry is a line of a log. If SessionID or RunID is set, its project is that of the session or run, else that of
+// Owner and ProjectID.
 type Entry struct {
 	ID string
-	// TS is in milliseconds.
+	// TS is in Unix milliseconds.
 	TS                          int64
 	Level                       slog.Level
 	Source                      Source
@@ -72,18 +72,18 @@ type Entry struct {
 	Owner, ProjectID, SessionID string
 	RunID                       string
 	PluginName                  string
-	// Context has further facts, by name. encoding/json can encode the values.
+	// Context has further details, by name. encoding/json can encode the values.
 	Context map[string]any
 }
 
-// Query selects entries of a project for the store, newest first.
+// Query selects entries of a project, newest first.
 type Query struct {
 	Owner, ProjectID string
-	// Before is a time and an id. Selected entries are older.
+	// Before is a time and an id; only older entries are selected.
 	Before page.Key
-	// Since is the earliest time, in milliseconds.
+	// Since is the earliest time, in Unix milliseconds.
 	Since int64
-	// Level is the lowest level.
+	// Level is the lowest selected level.
 	Level slog.Level
 	// Source and SessionID filter unless they are empty.
 	Source    Source
@@ -91,32 +91,32 @@ type Query struct {
 	Limit     int
 }
 
-// Store keeps entries.
+// Store stores entries.
 type Store interface {
-	// Append stores entries, each once, and returns the new ones with their owner, project and session. Entries of no
-	// project are left out.
+	// Append stores entries, each once, and returns the new ones with their owner, project and session. Entries
+	// without a project are dropped.
 	Append(ctx context.Context, entries []Entry) ([]Entry, error)
 	// Query returns the entries of q.
 	Query(ctx context.Context, q Query) ([]Entry, error)
-	// Trim removes entries from before a time, and the oldest of projects with more than kept.
+	// Trim removes entries from before a time, and the oldest entries of projects with more than kept entries.
 	Trim(ctx context.Context, before int64, kept int) error
 }
 
-// Filter narrows a query as the API words it; zero fields do not filter.
+// Filter is the filter of an API request; zero fields do not filter.
 type Filter struct {
 	Level, Source, Session string
-	// Since is the earliest time, Until the first excluded one, both in milliseconds.
+	// Since is the earliest time, Until the first excluded one, both in Unix milliseconds.
 	Since, Until int64
 }
 
-// Service answers for the logs. It is safe for concurrent use and starts no goroutine.
+// Service reads the logs of projects. It is safe for concurrent use and starts no goroutine.
 type Service struct {
 	Store Store
-	// Known fails with not_found for an unknown project of the operator.
+	// Known fails with not_found if the operator does not have the project.
 	Known func(ctx context.Context, owner, project string) error
 }
 
-// list is the name of this list in page cursors.
+// list identifies this list in page cursors.
 const list = "logs"
 
 // List returns a page of a project's entries, newest first. It fails with not_found for an unknown project, with

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/redact"
 )
 
-// Tee returns a handler for next and the collector. The collector gets records of level info and above with a
-// session, a run or a project.
+// Tee returns a handler that passes records to next, and those of level info and above about a session, run or
+// project also to the collector.
 func Tee(next slog.Handler, to *Collector) slog.Handler { return tee{next: next, to: to} }
 
 type tee struct {
@@ -29,7 +29,7 @@ func (t tee) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tee{t.next.WithAttrs(attrs), t.to, append(t.attrs[:len(t.attrs):len(t.attrs)], attrs...)}
 }
 
-// WithGroup implements [slog.Handler]. Groups are flat in logs of projects.
+// WithGroup implements [slog.Handler]. Logs of projects ignore groups.
 func (t tee) WithGroup(name string) slog.Handler { return tee{t.next.WithGroup(name), t.to, t.attrs} }
 
 // Handle implements [slog.Handler].
@@ -62,7 +62,7 @@ func (t tee) take(ctx context.Context, r slog.Record) {
 	t.to.Take(e)
 }
 
-// attr takes an attribute of a record.
+// attr adds an attribute of a log record to the entry.
 func (e *Entry) attr(a slog.Attr) {
 	v := a.Value.Resolve()
 	switch a.Key {
@@ -73,13 +73,13 @@ func (e *Entry) attr(a slog.Attr) {
 		e.Context["run_id"] = e.RunID
 	case "project", "project_id":
 		e.ProjectID = v.String()
-	case "service", "stack": // the one is always the same, the other is for the daemon's log
+	case "service", "stack": // constant, and only useful in the daemon's log
 	default:
 		e.Context[a.Key] = plain(v)
 	}
 }
 
-// plain returns a value as JSON has it.
+// plain returns a value that JSON can encode.
 func plain(v slog.Value) any {
 	switch v.Kind() {
 	case slog.KindBool, slog.KindFloat64, slog.KindInt64, slog.KindUint64:

@@ -10,15 +10,15 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Teller writes lines about committed changes. It never waits.
+// Teller logs committed changes. It never waits.
 type Teller struct{ To *Collector }
 
-// Created writes the line of a new session.
+// Created logs a new session.
 func (t Teller) Created(s record.Session) {
 	t.To.Take(about(s, slog.LevelInfo, "Session created.", nil))
 }
 
-// Changed writes the lines of a committed change. after is the session with the change.
+// Changed logs a committed change. after is the session with the change.
 func (t Teller) Changed(after record.Session, c record.Change) {
 	for _, run := range []*record.Run{c.NewRun, c.StartRun} {
 		if run != nil && run.State == record.RunRunning {
@@ -28,7 +28,7 @@ func (t Teller) Changed(after record.Session, c record.Change) {
 	t.Audited(c.Audit...)
 }
 
-// Audited writes the lines of stored audit records. Types without an entry in lines are left out.
+// Audited logs stored audit records, except types without an entry in lines.
 func (t Teller) Audited(records ...audit.Record) {
 	for _, r := range records {
 		if e, ok := Line(r); ok {
@@ -47,7 +47,7 @@ func about(s record.Session, level slog.Level, message string, facts map[string]
 // line is the form of an audit record in the log.
 type line struct {
 	level slog.Level
-	// text is a sentence without its full stop; details are keys of the payload, shown after it.
+	// text is a sentence without its full stop; details are keys of the payload that are appended to it.
 	text    string
 	details []string
 }
@@ -58,17 +58,18 @@ const (
 	failure = slog.LevelError
 )
 
-// lines has the line of each type of audit record. Successful tool calls have none: there are thousands.
+// lines has the line of each logged type of audit record. Successful tool calls are not logged: there are
+// thousands.
 var lines = map[string]line{
 	"session.ended":               {info, "Session ended", nil},
 	"session.updated":             {info, "Session changed", nil},
 	"run.queued":                  {info, "Run queued", []string{"reason"}},
-	"run.resumed":                 {info, "Interrupted run goes on", nil},
-	"run.not_resumed":             {warn, "Interrupted run does not go on", []string{"error_message", "reason"}},
+	"run.resumed":                 {info, "Interrupted run resumed", nil},
+	"run.not_resumed":             {warn, "Interrupted run not resumed", []string{"error_message", "reason"}},
 	"run.cancel_requested":        {info, "Cancellation requested", nil},
 	"message.discarded":           {info, "Queued message discarded", nil},
 	"prompt.reloaded":             {info, "Prompt reloaded", []string{"path"}},
-	"prompt.held":                 {warn, "Changed file held back until it is approved", []string{"path"}},
+	"prompt.held":                 {warn, "Changed prompt held back until approval", []string{"path"}},
 	"tool.interrupted":            {warn, "Tool call interrupted", []string{"tool_name"}},
 	"tool.denied":                 {warn, "Tool call denied", []string{"tool_name"}},
 	"tool.approval.requested":     {info, "Approval requested", []string{"tool_name"}},
@@ -89,7 +90,7 @@ var lines = map[string]line{
 	"compaction.undone":           {info, "Compaction undone", nil},
 	"cage.opened":                 {info, "Cage opened", nil},
 	"cage.ended":                  {warn, "Cage ended", []string{"reason"}},
-	"cage.found":                  {warn, "Files made in a cage that tools outside it run", nil},
+	"cage.found":                  {warn, "Cage left files that tools outside it may run", nil},
 	"subagent.spawn.uncaged":      {warn, "Agent works without a cage", nil},
 	"net.denied":                  {warn, "Connection of a cage refused", []string{"target"}},
 	"net.omitted":                 {info, "Further connections of a cage are only counted", nil},
@@ -102,7 +103,7 @@ var lines = map[string]line{
 	"project.reloaded":            {info, "Project reloaded", []string{"state"}},
 	"project.labelled":            {info, "Project renamed", nil},
 	"project.approved":            {info, "Project file approved", nil},
-	"project.approval_required":   {warn, "Project file widened, waits for approval", nil},
+	"project.approval_required":   {warn, "Project file widens rights; approval required", nil},
 }
 
 // Line returns the log entry of an audit record, false for a type without one.
@@ -137,7 +138,7 @@ func Line(r audit.Record) (Entry, bool) {
 	return e, true
 }
 
-// ended is the line of a run's end, by its outcome.
+// ended returns the line of a run's end, by its outcome.
 func ended(payload map[string]any) line {
 	switch payload["outcome"] {
 	case string(record.RunFailed):
@@ -148,7 +149,7 @@ func ended(payload map[string]any) line {
 	return line{info, "Run completed", nil}
 }
 
-// sentence returns the text, followed by the details that the payload has.
+// sentence returns the text, with the details that the payload has.
 func (l line) sentence(payload map[string]any) string {
 	var details []string
 	for _, key := range l.details {

@@ -93,7 +93,7 @@ delete from project_logs where id in (
 )
 `
 
-// The oldest entries of projects with too many.
+// Deletes the oldest entries of projects with more than kept entries.
 func (q *Queries) DropManyLogs(ctx context.Context, kept int64) (int64, error) {
 	result, err := q.db.Exec(ctx, dropManyLogs, kept)
 	if err != nil {
@@ -146,7 +146,7 @@ type ListLogsRow struct {
 	Context    json.RawMessage
 }
 
-// The entries before a place, newest first.
+// The entries before a time and id, newest first.
 func (q *Queries) ListLogs(ctx context.Context, arg ListLogsParams) ([]ListLogsRow, error) {
 	rows, err := q.db.Query(ctx, listLogs,
 		arg.Owner,

@@ -14,7 +14,7 @@ on conflict do nothing
 returning id, owner_user_id, project_id, session_id;
 
 -- name: ListLogs :many
--- The entries before a place, newest first.
+-- The entries before a time and id, newest first.
 select id, ts, level, source, plugin_name, message, session_id, context
 from project_logs
 where owner_user_id = @owner and project_id = @project and (ts, id) < (@before_ts::bigint, @before_id::text) and ts >= @since
@@ -26,7 +26,7 @@ limit @most;
 delete from project_logs where id in (select l.id from project_logs l where l.ts < @before order by l.ts limit @most);
 
 -- name: DropManyLogs :execrows
--- The oldest entries of projects with too many.
+-- Deletes the oldest entries of projects with more than kept entries.
 delete from project_logs where id in (
     select n.id from (
         select l.id, row_number() over (partition by l.owner_user_id, l.project_id order by l.ts desc, l.id desc) as place

@@ -1,6 +1,5 @@
-// Package unregister removes a project and ends its sessions. It is a saga: each session ends in the process that
-// holds it, and only then one transaction removes the project, which fails to do so if another session was created
-// meanwhile.
+// Package unregister removes a project and ends its sessions. It is a saga: each session is ended by the process
+// that holds it; then one transaction removes the project, unless another session was created meanwhile.
 package unregister
 
 import (
@@ -14,19 +13,19 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// Projects is the registry.
+// Projects looks up projects.
 type Projects interface {
 	// Find returns a project. It fails with not_found.
 	Find(ctx context.Context, owner, id string) (projects.Project, error)
 }
 
-// Workspace is where the project's files are.
+// Workspace is the workspace of the project's files.
 type Workspace interface {
-	// UnloadProject ends the language servers of a project in a folder, and returns the records of that.
+	// UnloadProject ends the language servers of a project in a folder, and returns the audit records about that.
 	UnloadProject(ctx context.Context, workspace, project, root string) ([]contract.Record, error)
 }
 
-// Sessions are ended.
+// Sessions ends sessions.
 type Sessions interface {
 	// EndProjectSessions ends every open session of the project, with its run and its processes, and returns their number.
 	EndProjectSessions(ctx context.Context, owner, projectID string) (int, error)
@@ -34,8 +33,8 @@ type Sessions interface {
 
 // Store removes projects.
 type Store interface {
-	// RemoveProject removes a project and appends records. It returns false, and changes nothing, while the project has
-	// open sessions. It fails with not_found.
+	// RemoveProject removes a project and appends audit records. It returns false, and changes nothing, if the project
+	// has open sessions. It fails with not_found.
 	RemoveProject(ctx context.Context, owner, id string, records []audit.Record) (bool, error)
 }
 
@@ -48,7 +47,7 @@ type Saga struct {
 	removed  func(owner, id string)
 }
 
-// New returns a Saga. removed is told of each removed project.
+// New returns a Saga. removed is called for each removed project.
 func New(p Projects, s Sessions, store Store, files Workspace, removed func(owner, id string)) *Saga {
 	return &Saga{p, s, store, files, removed}
 }
@@ -57,17 +56,17 @@ func New(p Projects, s Sessions, store Store, files Workspace, removed func(owne
 type Removed struct {
 	ID, Path      string
 	SessionsEnded int
-	// UnregisteredAt is in milliseconds since the Unix epoch.
+	// UnregisteredAt is in Unix milliseconds.
 	UnregisteredAt int64
 }
 
-// maxEndings bounds how often sessions are ended that are created while others end.
+// maxEndings bounds the attempts if sessions are created meanwhile.
 const maxEndings = 5
 
-// Unregister ends the project's sessions and removes it from the registry; no file is touched. It fails with
-// bad_request (details.reason confirm_required) without confirm, with not_found, and with conflict if sessions keep
-// being created. After a failure the project is registered, and some of its sessions may have ended; the same
-// request goes on from there.
+// Unregister ends the project's sessions and removes it from the registry; it changes no file. It fails with
+// bad_request (details.reason confirm_required) without confirm, with not_found, and with conflict if sessions are
+// created again and again. After a failure the project is still registered, and some of its sessions may have
+// ended; repeating the request continues from there.
 func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (Removed, error) {
 	if !confirm {
 		return Removed{},
@@ -97,14 +96,14 @@ func (s *Saga) Unregister(ctx context.Context, owner, id string, confirm bool) (
 			return Removed{ID: id, Path: p.Path, SessionsEnded: ended, UnregisteredAt: r.TS}, nil
 		}
 	}
-	return Removed{}, fault.New(fault.Conflict, "Sessions of the project keep being created; try again when they are not.")
+	return Removed{}, fault.New(fault.Conflict, "New sessions of the project were created meanwhile; try again.")
 }
 
-// unloadTimeout is how long a workspace may take to end the language servers of a project.
+// unloadTimeout bounds the ending of a project's language servers.
 const unloadTimeout = 10 * time.Second
 
-// unload ends the language servers of a project and returns the records of that. The list is empty for a lost
-// workspace: its servers end with it or after their idle time.
+// unload ends the language servers of a project and returns the audit records about that. The list is empty for an
+// unreachable workspace: its servers end with it or after their idle time.
 func (s *Saga) unload(ctx context.Context, p projects.Project) (records []audit.Record) {
 	bounded, cancel := context.WithTimeout(ctx, unloadTimeout)
 	defer cancel()

@@ -19,14 +19,14 @@ import (
 	"kaged.dev/services/session-manager/internal/storetest"
 )
 
-// ending is the sessions of a project, which a test ends as it likes.
+// ending is a function that ends the sessions of a project.
 type ending func(ctx context.Context, owner, project string) (int, error)
 
 func (f ending) EndProjectSessions(ctx context.Context, owner, project string) (int, error) {
 	return f(ctx, owner, project)
 }
 
-// music returns a database with the project music of ada, and the saga on it.
+// music returns the saga and its database, which has the project music of ada.
 func music(t *testing.T, end ending) (*unregister.Saga, *pgxpool.Pool) {
 	t.Helper()
 	pool := storetest.Open(t)
@@ -39,7 +39,7 @@ func music(t *testing.T, end ending) (*unregister.Saga, *pgxpool.Pool) {
 	return unregister.New(registry, end, store.New(pool), servers{}, func(string, string) {}), pool
 }
 
-// servers is a workspace with a language server.
+// servers is a workspace with one language server.
 type servers struct{}
 
 func (servers) UnloadProject(_ context.Context, workspace, project, root string) ([]contract.Record, error) {
@@ -55,8 +55,8 @@ func ada(t *testing.T) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: "ada", RequestID: "r1"})
 }
 
-// T-AUD-06: unregistering ends the sessions and the language servers and forgets the project, whose records stay.
-// A-PROJ-DEL-01, A-PROJ-DEL-03.
+// T-AUD-06: unregistering ends the sessions and the language servers and removes the project; its audit records
+// stay. A-PROJ-DEL-01, A-PROJ-DEL-03.
 func TestUnregister(t *testing.T) {
 	t.Parallel()
 	s, pool := music(t, func(_ context.Context, owner, id string) (int, error) {
@@ -78,7 +78,8 @@ func TestUnregister(t *testing.T) {
 	}
 }
 
-// A project stays without a confirmation, for another operator, and while ending its sessions fails. A-PROJ-DEL-02.
+// A project stays registered without confirm, for another operator, and if its sessions cannot be ended.
+// A-PROJ-DEL-02.
 func TestUnregisterRefuses(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -105,12 +106,11 @@ func TestUnregisterRefuses(t *testing.T) {
 	}
 }
 
-// Sessions that are created while others end are ended too, and a project that is never without sessions stays
-// registered.
+// Sessions that are created meanwhile are ended too; a project with ever new sessions stays registered.
 func TestUnregisterRace(t *testing.T) {
 	t.Parallel()
 	var pool *pgxpool.Pool
-	left := 0 // how many sessions are still to be created
+	left := 0 // number of sessions still to be created
 	s, opened := music(t, func(ctx context.Context, _, _ string) (int, error) {
 		if _, err := pool.Exec(ctx, "update sessions set state = 'ended'"); err != nil {
 			return 0, err
