@@ -11,13 +11,13 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// Rule determines whether a change of one key widens.
+// Rule decides whether a change of one key widens an agent's rights.
 type Rule struct {
-	// Key is the key as in [Widening]; a "*" stands for the rest of a name.
+	// Key is the key as in [Widening]; a "*" stands for the rest of a key.
 	Key string
 	// Widens describes the changes that widen, Free those that do not.
 	Widens, Free string
-	// compare is nil for keys that are compared elsewhere: prompts where their texts are read, the others by [dormant].
+	// compare is nil for keys that other code compares: prompts when their texts are read, the others in [dormant].
 	compare func(pair) []Widening
 }
 
@@ -25,12 +25,12 @@ const agentKey = "agent"
 
 // Rules define widening, key by key. A key without a rule leaves an agent's rights unchanged.
 var Rules = []Rule{
-	{agentKey, "an agent that was not there", "an agent that is gone", newAgent},
-	{"cage", "`disabled`, where there was a cage", "a cage, where there was none", cage("")},
+	{agentKey, "a new agent", "a removed agent", newAgent},
+	{"cage", "`disabled` instead of a cage", "a cage instead of none", cage("")},
 	{
 		"cage.fs",
-		"a path that could not be seen, or could only be read; a grant to write that names what stays read-only otherwise",
-		"fewer paths, `ro` instead of `rw`, the same in another spelling", cage("fs"),
+		"a path that was hidden or read-only; an explicit `rw` for a path that is read-only by default",
+		"fewer paths, `ro` instead of `rw`, another spelling of the same path", cage("fs"),
 	},
 	{"cage.net.allow", "another host or port", "fewer", cage("net.allow")},
 	{"cage.seccomp", "`relaxed`", "`default`", cage("seccomp")},
@@ -38,57 +38,56 @@ var Rules = []Rule{
 	{"cage.git", "`writable`, or absent", "`read_only`", cage("git")},
 	{"cage.state", "`persistent`", "`ephemeral`", cage("state")},
 	{"cage.env", "a new variable, or another value", "fewer variables", cage("env")},
-	{"cage.limits.*", "a higher limit, or none any more", "a lower one, or one where there was none", cage("limits.")},
+	{"cage.limits.*", "a higher limit, or its removal", "a lower or a new limit", cage("limits.")},
 	{
-		"tools", "a tool that the agent did not have, as it is resolved with `default_tools` of now",
-		"fewer tools, other aliases of them", tools,
+		"tools", "a tool that the agent did not have, resolved with the present `default_tools`",
+		"fewer tools, other aliases", tools,
 	},
 	{
 		"model",
-		"an alias that leads to a provider, and its credentials, that no agent of the approved version reached, as " +
-			"`[models]` binds them now",
-		"an alias that is not bound, or leads to providers that were reached already; what the operator binds", model,
+		"an alias of a provider that no agent of the approved version used, by the present `[models]`",
+		"an unbound alias, or one of providers in use; a change of `[models]` by the operator", model,
 	},
 	{
-		"system_prompt", "a file that agents can write and whose text was never accepted",
-		"a file that they cannot write, or that is missing", nil,
+		"system_prompt", "a file that agents can write, with a text that was never accepted",
+		"a file that agents cannot write, or a missing one", nil,
 	},
 	{
-		"instructions", "a text of `AGENTS.md` that was never accepted, or its loss; it is held and refuses no files",
+		"instructions", "a text of `AGENTS.md` that was never accepted, or its removal; runs keep the accepted text",
 		"the key", nil,
 	},
-	{"max_steps", "a higher number; an absent one counts as `[limits] max_steps`, 20 by default", "a lower one", maxSteps},
-	{"max_output_tokens", "a higher number, or any where one was absent or is absent now", "a lower one", maxOutputTokens},
+	{"max_steps", "a higher number; absent means `[limits] max_steps`, 20 by default", "a lower one", maxSteps},
+	{"max_output_tokens", "a higher number; adding or removing the key", "a lower one", maxOutputTokens},
 	{
-		"budget.*", "a higher limit, or none any more; `unpriced: allow` under a budget in US dollars",
-		"a lower one, or one where there was none", budget,
+		"budget.*", "a higher limit, or its removal; `unpriced: allow` under a budget in US dollars",
+		"a lower or a new limit", budget,
 	},
 	{
-		"approve", "absent or `listed`, where it was `writes`: an operator is asked less", "`writes`, also of an agent above",
-		approveWrites,
+		"approve", "`listed` or absent instead of `writes`: an operator is asked less often",
+		"`writes`, also inherited from a caller", approveWrites,
 	},
-	{"todo_review", "`auto`: its todos are written down unreviewed", "`review`", todoReview},
-	{"on_crash", "`resume` of the root agent, which calls models unasked", "`stop`", onCrash},
+	{"todo_review", "`auto`: its todos are stored without review", "`review`", todoReview},
+	{"on_crash", "`resume` of the root agent: it calls models without a new message", "`stop`", onCrash},
 	{
-		"lsp.servers", "a language whose command is new, changed or gone, or that has other extensions",
-		"the same in another order", nil,
-	},
-	{
-		"dap.adapters", "a runtime whose adapter is new, changed or gone",
-		"the same in another order", nil,
+		"lsp.servers", "a new, changed or removed command of a language, or other extensions",
+		"another order", nil,
 	},
 	{
-		"dap.launch_json", "a configuration of `.vscode/launch.json` that is new or changed, where `launch_json` is set",
-		"one that is gone", nil,
+		"dap.adapters", "a new, changed or removed adapter of a runtime",
+		"another order", nil,
 	},
-	{"plugins", "a new or changed one, though none is loaded yet", "fewer", nil},
-	{"workflows", "a new or changed one, though none can be invoked yet", "fewer", nil},
-	{"compaction", "another `summarize` or `delegate`", "everything else", nil},
 	{
-		"policy.token_hard_limit", "a higher limit, or none any more", "a lower one, or one where there was none",
+		"dap.launch_json", "a new or changed configuration in `.vscode/launch.json`, if `launch_json` is set",
+		"a removed one", nil,
+	},
+	{"plugins", "a new or changed plugin, although none is loaded yet", "fewer", nil},
+	{"workflows", "a new or changed workflow, although none can be started yet", "fewer", nil},
+	{"compaction", "a change of `summarize` or `delegate`", "any other change", nil},
+	{
+		"policy.token_hard_limit", "a higher limit, or its removal", "a lower or a new limit",
 		tokenLimit,
 	},
-	{"policy.content_gates", "one that is gone", "more, or another `action`", contentGates},
+	{"policy.content_gates", "a removed gate", "a new gate, or another `action`", contentGates},
 	{"policy.redact_secrets", "`false`", "`true`, or absent", showSecrets},
 }
 
@@ -241,7 +240,7 @@ func onCrash(p pair) []Widening {
 	return p.widened("on_crash", "stop", "resume")
 }
 
-// debugging compares the debug adapters, of which a removed one widens like a language server, and the entries of
+// debugging compares the debug adapters, where a removal widens as for language servers, and the entries of
 // .vscode/launch.json.
 func debugging(from, to Version) []Widening {
 	adapters := func(v Version) map[string]string {
@@ -295,8 +294,8 @@ func todoReview(p pair) []Widening {
 	return p.widened("todo_review", "review", "auto")
 }
 
-// languageServers compares the programs that the project's languages start. A removed one widens too: the operator's or
-// kaged's own server takes its place, and may run other code of the project.
+// languageServers compares the commands of the project's language servers. A removal widens too: the operator's or
+// kaged's own server takes its place and may run other code of the project.
 func languageServers(from, to Version) []Widening {
 	said := func(v Version) map[string]string {
 		texts := map[string]string{}
@@ -312,7 +311,8 @@ func languageServers(from, to Version) []Widening {
 	return differences("lsp.servers.", said(from), said(to), true)
 }
 
-// dormant compares the values of keys without effect, because the present approval applies when they have one.
+// dormant compares the values of keys without effect, because the present approval still applies once they have
+// one.
 func dormant(from, to Version) []Widening {
 	places := map[Place]bool{}
 	for at := range from.Dormant {
@@ -334,7 +334,7 @@ func dormant(from, to Version) []Widening {
 	return list
 }
 
-// DormantIn returns the values of keys that have no effect yet and will widen when they do.
+// DormantIn returns the values of keys that have no effect yet and will widen rights once they have.
 func DormantIn(p *dsl.Project) map[Place]string {
 	values := map[Place]string{}
 	put := func(agent, key string, v any) {
