@@ -42,6 +42,14 @@ var kinds = func() (table [utf8.RuneSelf]byte) {
 // them: about six letters of a word, three digits, or two punctuation characters are a token. A single space belongs
 // to the next word. A character of a script without spaces is a token.
 func Tokens(text string) int64 {
+	if len(text) < rememberedFrom {
+		return count(text)
+	}
+	return remembered.tokens(text)
+}
+
+// count estimates a text anew.
+func count(text string) int64 {
 	n, run := int64(0), 0
 	last := byte(spaceKind)
 	flush := func() {
