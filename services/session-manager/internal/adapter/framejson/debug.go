@@ -8,8 +8,8 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// The shares of a debugged program's texts in the frame of a stop: it is one of the events, for which sockets have
-// little room.
+// The bounds of a debugged program's texts and lists in the frame of a stop: it is on the events channel, for which
+// sockets have little room.
 const (
 	debugNameShare  = 120
 	debugPathShare  = 200

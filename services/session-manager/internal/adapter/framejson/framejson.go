@@ -1,4 +1,5 @@
-// Package framejson writes the payloads of frames as clients read them: kaged.api.v1 in the JSON of package wirejson.
+// Package framejson renders the payloads of frames as JSON for clients: messages of kaged.api.v1 through package
+// wirejson.
 package framejson
 
 import (
@@ -19,8 +20,8 @@ import (
 // Renderer implements [frames.Renderer].
 type Renderer struct{}
 
-// The shares of a frame's limit for its texts, inside their JSON strings, when they must be shortened. nameShare is
-// for each name and id from outside kaged: of tools, calls, models, agents.
+// The bounds of the texts in a frame that must be shortened, in bytes of JSON. nameShare bounds each name and id
+// that kaged did not choose, of tools, calls, models and agents.
 const (
 	inputShare  = frames.Limit / 4
 	outputShare = frames.MaxText - inputShare
@@ -49,7 +50,7 @@ func (Renderer) Append(dst []byte, p frames.Payload) ([]byte, error) {
 	return wirejson.Append(dst, message(p))
 }
 
-// appendDelta writes the most frequent frames by hand; a test compares them with those of wirejson.
+// appendDelta builds the JSON of the most frequent frames directly; a test compares it with wirejson.
 func appendDelta(dst []byte, p frames.MessageDelta) []byte {
 	dst = wirejson.AppendString(append(dst, `{"message_id":`...), p.MessageID)
 	dst = wirejson.AppendString(append(dst, `,"delta":`...), p.Delta)
@@ -152,7 +153,7 @@ func subagent(p frames.Payload) proto.Message {
 	return nil
 }
 
-// told returns the frame of an event that is shown as it is, nil for one without a frame.
+// told returns the frame of an event that needs no conversion, nil for an event without a frame.
 func told(p frames.Told) proto.Message {
 	switch e := p.Event.(type) {
 	case contract.Retry:
@@ -181,7 +182,7 @@ func told(p frames.Told) proto.Message {
 	return nil
 }
 
-// appendCall and appendResult show an input as JSON only where it can fit.
+// appendCall and appendResult include an input as JSON if it fits, else as a shortened string.
 func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
 	start := len(dst)
 	m := &apiv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
@@ -216,14 +217,14 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 		if dst, err = wirejson.Append(dst[:start], m); err != nil || len(dst)-start <= frames.Limit {
 			return dst, err
 		}
-		// Numbers can be longer than they were written.
+		// Numbers can become longer than in the input.
 	}
 	m.Input = wirejson.AppendString(nil, short)
 	return wirejson.Append(dst[:start], m)
 }
 
-// A request for approval stands among the events, for which sockets have little room: from approvalLimit on it is
-// shortened, the command least, then the change. The approval itself has it whole.
+// An approval request is on the events channel, for which sockets have little room. Above approvalLimit it is
+// shortened: the command keeps the most, then the preview of the change. The approval itself stays complete.
 const (
 	approvalLimit = 32 << 10
 	commandShare  = 16 << 10
@@ -232,7 +233,7 @@ const (
 	maxListed     = 12
 )
 
-// The shares of a policy, and of an attempt on the network, in its frame.
+// The bounds of a cage policy, and of the texts of a network attempt.
 const (
 	policyShare = 8 << 10
 	targetShare = 1 << 10
@@ -258,7 +259,7 @@ func appendApproval(dst []byte, p frames.ApprovalRequested) ([]byte, error) {
 	return wirejson.Append(dst[:start], m)
 }
 
-// few returns the first of a list of texts, each shortened.
+// few returns the first maxListed texts of a list, each shortened.
 func few(texts []string) []string {
 	out := make([]string, min(len(texts), maxListed))
 	for i := range out {
@@ -267,7 +268,7 @@ func few(texts []string) []string {
 	return out
 }
 
-// maxFound is how many findings about a cage a frame tells; the record has all.
+// maxFound bounds the findings about a cage in a frame; the audit record has all.
 const maxFound = 20
 
 func findings(found []contract.Finding) (list []*commonv1.CageFinding) {
@@ -291,10 +292,11 @@ func unlessEmpty(s string) *string {
 	return &s
 }
 
-// maxDetails is the most room that the details of a failure get, as protobuf; as JSON they may take six times that.
+// maxDetails bounds the details of a failure as protobuf; as JSON they may be six times as large.
 const maxDetails = 32 << 10
 
-// failure returns a failure as clients are shown it. Its details may quote a provider's text, which has no bound.
+// failure returns a failure for clients. It is shortened, because its details may quote a provider's text of any
+// length.
 func failure(e *fault.Error) *commonv1.Error {
 	p := e.Proto()
 	if p == nil {

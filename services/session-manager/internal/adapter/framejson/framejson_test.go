@@ -35,7 +35,7 @@ func render(t testing.TB, p frames.Payload) string {
 	return rest
 }
 
-// payloadCase is a payload with its channel, its type and its JSON.
+// payloadCase is a payload with its expected channel, type and JSON.
 type payloadCase struct {
 	payload frames.Payload
 	channel frames.Channel
@@ -49,7 +49,7 @@ var (
 	someFailure = fault.New(fault.Interrupted, "It was cut off.").With("step", 2)
 )
 
-// payloadCases has every payload at least once.
+// payloadCases has at least one case of every payload.
 var payloadCases = []payloadCase{
 	{
 		frames.MessageStart{MessageID: "m", RunID: "r", Role: "primary", Provider: "p", Model: "o", StartedAt: 7},
@@ -319,8 +319,8 @@ var payloadCases = []payloadCase{
 	},
 }
 
-// Each payload reads exactly as the API says, on the channel and under the type it belongs to. A-WS-OUT-01 to
-// A-WS-OUT-05, A-WS-EV-01, A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
+// Each payload has the JSON, channel and type that the API defines. A-WS-OUT-01 to A-WS-OUT-05, A-WS-EV-01,
+// A-WS-EV-05, A-WS-EV-06, A-CONTRA-09, H-STREAM-EV-08.
 func TestPayloads(t *testing.T) {
 	shown := map[frametype.Type]bool{}
 	for i, c := range payloadCases {
@@ -342,7 +342,7 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// compaction is a stage of a compaction of an agent below the root.
+// compaction returns a stage of a compaction of an agent below the root.
 func compaction(phase contract.CompactionPhase) frames.Payload {
 	return frames.Told{SessionID: "s", RunID: "r", InvocationID: "i", Event: contract.Compaction{
 		Phase: phase, ID: "c", Trigger: contract.ThresholdCrossed, Strategy: contract.StrategySummarize,
@@ -353,13 +353,13 @@ func compaction(phase contract.CompactionPhase) frames.Payload {
 
 var moved = &contract.DebugMove{Action: "step_over", Operator: "o", At: 4}
 
-// debugged is a change in a debug session of an agent below the root.
+// debugged returns an event in a debug session of an agent below the root.
 func debugged(e contract.DebugEvent) frames.Payload {
 	e.ID, e.Invocation, e.Agent, e.At = "d", "i", "p", 5
 	return frames.Told{RunID: "r", InvocationID: "i", Event: e}
 }
 
-// A delta is written as every other payload would be.
+// The JSON of a delta equals that of wirejson.
 func TestDelta(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
@@ -376,7 +376,7 @@ func TestDelta(t *testing.T) {
 	})
 }
 
-// The output frame of an agent below the root equals that of wirejson.
+// The JSON of an output of an agent below the root equals that of wirejson.
 func TestSubagentOutput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
@@ -398,7 +398,7 @@ func TestSubagentOutput(t *testing.T) {
 	})
 }
 
-// For any content, a payload fits into its limit, says that it was shortened, and is JSON.
+// For any content, a payload stays within its limit, is marked if it was shortened, and is valid JSON.
 func TestLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		long := func(name string) string {
@@ -450,7 +450,7 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// A payload with names and ids of others, however long, stays within its limit.
+// A payload with very long names and ids stays within its limit.
 func TestLongNames(t *testing.T) {
 	long, text := strings.Repeat("\x01", 1<<20), strings.Repeat("x", 2*frames.Limit)
 	for _, p := range []frames.Payload{
@@ -479,7 +479,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// Input and output of megabytes cost no more than the frame that shows a part of them.
+// Rendering an input or output of megabytes allocates at most 16 times the limit of a frame.
 func TestLargeInput(t *testing.T) { // not parallel: it counts the allocations of the process
 	input, output := "["+strings.Repeat("0,", 2<<20)+"0]", strings.Repeat("\x01", 4<<20)
 	for _, p := range []frames.Payload{
@@ -500,7 +500,7 @@ func TestLargeInput(t *testing.T) { // not parallel: it counts the allocations o
 	}
 }
 
-// A detail of a failure that JSON has no form for is shown as a text.
+// A detail of a failure that JSON cannot represent is rendered as a string.
 func TestOddDetails(t *testing.T) {
 	odd := fault.New(fault.Internal, "No.").With("n", math.NaN())
 	if got := render(t, frames.RunEnded{

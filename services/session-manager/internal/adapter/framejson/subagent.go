@@ -6,11 +6,10 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// filesShare is the room of changed files' paths in a frame.
+// filesShare bounds the paths of changed files in a frame.
 const filesShare = 64 << 10
 
-// appendSubagentOutput writes the most frequent frames by hand; a test compares them
-// with those of wirejson.
+// appendSubagentOutput builds the JSON of frequent frames directly; a test compares it with wirejson.
 func appendSubagentOutput(dst []byte, p frames.SubagentOutput) []byte {
 	dst = wirejson.AppendString(append(dst, `{"invocation_id":`...), p.InvocationID)
 	dst = wirejson.AppendString(append(dst, `,"stream":`...), name(p.Stream))
@@ -22,7 +21,7 @@ func appendSubagentOutput(dst []byte, p frames.SubagentOutput) []byte {
 	return append(dst, '}')
 }
 
-// appendSubagentCall shows an input as JSON only where it can fit.
+// appendSubagentCall includes an input as JSON if it fits, else as a shortened string.
 func appendSubagentCall(dst []byte, p frames.SubagentToolCall) ([]byte, error) {
 	start := len(dst)
 	m := &apiv1.SubagentToolCall{InvocationId: p.InvocationID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
@@ -47,7 +46,7 @@ func appendSubagentResult(dst []byte, p frames.SubagentToolResult) ([]byte, erro
 	return wirejson.Append(dst, m)
 }
 
-// fitting returns the first of a list of paths, as many as a frame has room for.
+// fitting returns the first paths of a list, as many as filesShare allows.
 func fitting(paths []string) []string {
 	room := filesShare
 	for i, path := range paths {

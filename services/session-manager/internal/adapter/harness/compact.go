@@ -45,7 +45,7 @@ func (h *Harness) Compact(
 	})
 	for _, req := range requests {
 		if err := stream.Send(req); err != nil {
-			break // the answer says why
+			break // Recv returns the reason
 		}
 	}
 	for {

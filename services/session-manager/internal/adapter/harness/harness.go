@@ -1,5 +1,4 @@
-// Package harness carries out runs at the harness: it implements the interface of package runs over
-// kaged.harness.v1.
+// Package harness carries out runs through the harness: it implements [runs.Harness] over kaged.harness.v1.
 package harness
 
 import (
@@ -23,25 +22,25 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// chunk is how large a piece of the conversation may be, in bytes, unless one message alone is larger.
+// chunk bounds a piece of the conversation in bytes, unless one message alone is larger.
 const chunk = 1 << 20
 
-// Harness implements [runs.Harness]. It is safe for concurrent use.
+// Harness implements [runs.Harness] and compacts conversations. It is safe for concurrent use.
 type Harness struct {
 	client harnessv1.HarnessServiceClient
-	// patience is how long to wait for a harness that is not there.
+	// patience bounds the wait for an unreachable harness.
 	patience time.Duration
-	// noSandbox says that cages are switched off on this daemon.
+	// noSandbox says that cages are switched off in this process.
 	noSandbox bool
 	tracer    trace.Tracer
-	// check fails where no run of an operator may start in a workspace.
+	// check fails if an operator's runs may not start in a workspace.
 	check func(ctx context.Context, operator, workspace string) error
 
 	mu       sync.Mutex // guards the map
 	compiled map[string]*harnessv1.CompiledProject
 }
 
-// New returns a Harness that calls over conn.
+// New returns a Harness that uses conn.
 func New(
 	conn grpc.ClientConnInterface, patience time.Duration, noSandbox bool, kit *telemetry.Kit,
 	check func(ctx context.Context, operator, workspace string) error,
@@ -53,13 +52,13 @@ func New(
 	}
 }
 
-// runScope is the scope of the spans of runs.
+// runScope is the instrumentation scope of the spans of runs.
 const runScope = "kaged.dev/session-manager"
 
-// cached is how many decoded snapshots are kept.
+// cached bounds the cached snapshots.
 const cached = 256
 
-// snapshot returns a snapshot decoded. It must not be changed.
+// snapshot returns a decoded snapshot, which must not be changed.
 func (h *Harness) snapshot(s *projects.Snapshot) (*harnessv1.CompiledProject, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +76,8 @@ func (h *Harness) snapshot(s *projects.Snapshot) (*harnessv1.CompiledProject, er
 	return c, nil
 }
 
-// Start implements [runs.Harness]. It waits a while for a harness that is being restarted.
+// Start implements [runs.Harness]. It waits up to patience for an unreachable harness, such as one that is
+// restarting.
 func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) {
 	if err := h.check(ctx, s.Session.Owner, s.Session.Workspace); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	if err != nil {
 		return nil, err
 	}
-	// A run is the root of its trace: the request that began it is over long before.
+	// A run is the root of its trace, because the request that began it ends long before.
 	ctx, span := h.tracer.Start(ctx, "run", trace.WithNewRoot(), trace.WithAttributes(
 		attribute.String("session.id", s.Session.ID), attribute.String("kaged.run_id", s.Run.ID),
 		attribute.String("kaged.project_id", s.Session.ProjectID), attribute.String("kaged.request_id", s.RequestID),
@@ -110,7 +110,7 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	return st, nil
 }
 
-// agentsOf returns the invocations of a run that was handed over.
+// agentsOf returns the active invocations of a run that was handed over.
 func agentsOf(s runs.Start) []contract.Continued {
 	if s.Continued == nil {
 		return nil
@@ -118,7 +118,8 @@ func agentsOf(s runs.Start) []contract.Continued {
 	return s.Continued.Agents(s.Run)
 }
 
-// because returns why a stream ended: the reason it was ended for, or else the transport's error.
+// because returns the reason for the end of a stream: the cause of its context if it has one, else the transport's
+// error.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

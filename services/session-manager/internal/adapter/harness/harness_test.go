@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script is a harness that plays a test's function.
+// script is a harness whose Run is a function of the test.
 type script struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	run func(grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error
@@ -92,7 +92,7 @@ func spec(t *testing.T, root *harnessv1.AgentNode) runs.Start {
 	}}
 }
 
-// everyEvent returns the events of a run that the adapter translates, and one of a kind that this build does not know.
+// everyEvent returns an event of each type that the test checks, and one without a known type.
 func everyEvent() []*harnessv1.RunEvent {
 	return []*harnessv1.RunEvent{
 		{
@@ -100,7 +100,7 @@ func everyEvent() []*harnessv1.RunEvent {
 				MessageStart: &harnessv1.MessageStart{Provider: "p", Model: "o", Driver: "rehearsal", StartedAt: 5},
 			},
 		},
-		{}, // of a kind this build does not know
+		{}, // of an unknown type
 		{
 			Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Kind: harnessv1.DeltaKind_DELTA_KIND_THINKING, Text: "hm"}},
 		},
@@ -138,8 +138,8 @@ func everyEvent() []*harnessv1.RunEvent {
 	}
 }
 
-// playRun is a harness that sends events when the run may go, and ends it after the eighth request. It notes the
-// requests.
+// playRun is a harness that sends events once the run may begin, and ends it after the eighth request. It appends
+// the types of the requests to asked.
 func playRun(t *testing.T, events []*harnessv1.RunEvent, asked *[]string) *grpc.ClientConn {
 	detail, _ := structpb.NewStruct(map[string]any{"status": 503.0})
 	return connect(t, func(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
@@ -170,7 +170,7 @@ func playRun(t *testing.T, events []*harnessv1.RunEvent, asked *[]string) *grpc.
 	})
 }
 
-// A run is begun with all its inputs, its events arrive with their types, and answers and the cancel reach the
+// A run starts with all its inputs, its events arrive with their types, and answers and the cancellation reach the
 // harness.
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// checkEvents compares the translated events with those of everyEvent.
+// checkEvents compares the converted events with those of everyEvent.
 func checkEvents(t *testing.T, got []contract.Event) {
 	t.Helper()
 	if f, ok := got[8].(contract.StepDone); !ok || f.Step != 1 {
@@ -257,12 +257,12 @@ func checkEvents(t *testing.T, got []contract.Event) {
 	}
 }
 
-// A harness that is not there is waited for, and then the run cannot begin.
+// Start waits for an unreachable harness and then fails.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, nil)
 	_, err := New(conn, 50*time.Millisecond, false, nil, anywhere).Start(t.Context(), spec(t, &harnessv1.AgentNode{}))
-	// H-ARCH-01, as TestUnknownWorkspace and TestBrokenConnections for other subsystems.
+	// H-ARCH-01, like TestUnknownWorkspace and TestBrokenConnections for other subsystems.
 	if f := fault.From(err); f.Code != fault.Unavailable || f.Details["subsystem"] != "harness" {
 		t.Errorf("err = %v", err)
 	}
@@ -274,7 +274,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A harness that hangs up before the run begins says why.
+// The error of a harness that ends the stream before the run begins is returned.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	conn := connect(t, func(grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
@@ -289,8 +289,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A conversation goes out in pieces of about a megabyte; results that are larger than one together are parted
-// between them; no message is lost or reordered.
+// A conversation is sent in pieces of about a megabyte. A message of results that is larger than that is split
+// between results. No message is lost or reordered.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", chunk*2/3)
@@ -323,7 +323,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// The project's and the operator's step limits count if the session has none.
+// The step limit of a session overrides the project's and the operator's limits, which otherwise apply.
 func TestMaxSteps(t *testing.T) {
 	t.Parallel()
 	h := New(connect(t, nil), time.Minute, false, nil, anywhere)
@@ -346,7 +346,7 @@ func TestMaxSteps(t *testing.T) {
 	}
 }
 
-// A run is told how many agents of its session may be at work at once, where the operator says so.
+// A run receives the operator's limit of active agents in a session.
 func TestLiveAgents(t *testing.T) {
 	t.Parallel()
 	h := New(connect(t, nil), time.Minute, false, nil, anywhere)
@@ -367,5 +367,5 @@ func TestLiveAgents(t *testing.T) {
 	}
 }
 
-// anywhere lets runs start in every workspace.
+// anywhere allows runs in every workspace.
 func anywhere(context.Context, string, string) error { return nil }

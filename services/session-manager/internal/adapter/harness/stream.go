@@ -53,7 +53,7 @@ func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message, 
 	return s.refused(err)
 }
 
-// continued returns invocations that go on, their messages and results in pieces of about a chunk.
+// continued returns invocations for the harness, with their messages and results in pieces of about a chunk.
 func continued(agents []contract.Continued) []*harnessv1.Continued {
 	var out []*harnessv1.Continued
 	for _, a := range agents {
@@ -81,7 +81,8 @@ func continued(agents []contract.Continued) []*harnessv1.Continued {
 	return out
 }
 
-// refused returns why the harness hung up: a stream that was ended says so to its sender only by io.EOF.
+// refused returns the reason for which the harness ended the stream: Send only returns io.EOF, the error is in
+// Recv.
 func (s *stream) refused(err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -92,8 +93,8 @@ func (s *stream) refused(err error) error {
 	return err
 }
 
-// pieces cuts a conversation into messages of about a chunk. Results of one turn may be more than one message can hold;
-// they come as several, which is the same to the harness.
+// pieces splits a conversation into pieces of about a chunk. Results of one turn that exceed a chunk become several
+// messages, which the harness treats as one.
 func pieces(history []transcript.Message) [][]*harnessv1.Message {
 	var out [][]*harnessv1.Message
 	var piece []*harnessv1.Message
@@ -121,7 +122,7 @@ func message(m transcript.Message) *harnessv1.Message {
 	return p
 }
 
-// apart cuts a message of results that is too large between its blocks.
+// apart splits a message of results that exceeds a chunk between its blocks.
 func apart(m *harnessv1.Message) []*harnessv1.Message {
 	if m.GetRole() != harnessv1.Role_ROLE_TOOL || proto.Size(m) <= chunk {
 		return []*harnessv1.Message{m}
@@ -143,7 +144,8 @@ func apart(m *harnessv1.Message) []*harnessv1.Message {
 	return out
 }
 
-// Go implements [runs.Stream]. A run that ended while it got ready is no failure here: its last event says why.
+// Go implements [runs.Stream]. It succeeds for a run that ended during its preparation: the run's last event has
+// the reason.
 func (s *stream) Go() error {
 	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Go{Go: &harnessv1.RunGo{}}})
 	if errors.Is(err, io.EOF) {
@@ -198,7 +200,7 @@ func (s *stream) Halt() error {
 	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Halt{Halt: &harnessv1.RunHalt{}}})
 }
 
-// Recv implements [runs.Stream]. An event this build does not know is passed over.
+// Recv implements [runs.Stream]. It skips events of unknown types.
 func (s *stream) Recv() (contract.Happening, error) {
 	for {
 		ev, err := s.grpc.Recv()

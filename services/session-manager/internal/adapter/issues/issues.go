@@ -1,4 +1,5 @@
-// Package issues asks the service issue about the issues that sessions work on, and listens to its notices of changes.
+// Package issues is the client of the service issue: it looks up the issues of sessions and listens to notices of
+// changed issues.
 package issues
 
 import (
@@ -19,7 +20,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// Client is a [sessions.Issues] and a [runs.Issues].
+// Client implements [sessions.Issues], [runs.Issues] and [workspaces.Told].
 type Client struct {
 	client issuev1.IssueServiceClient
 	tools  issuev1.IssueToolServiceClient
@@ -31,7 +32,7 @@ var (
 	_ workspaces.Told = (*Client)(nil)
 )
 
-// New returns a client that asks over conn.
+// New returns a client that uses conn.
 func New(conn grpc.ClientConnInterface) *Client {
 	return &Client{issuev1.NewIssueServiceClient(conn), issuev1.NewIssueToolServiceClient(conn)}
 }
@@ -63,11 +64,11 @@ func (c *Client) OpenTodos(ctx context.Context, owner, project string, number in
 	return out, err
 }
 
-// changed is the subject of notices, kaged.issue.v1.IssueChanged each.
+// changed is the NATS subject of notices, each a kaged.issue.v1.IssueChanged.
 const changed = "issues.changed"
 
-// Listen calls show with each changed issue that the service tells of on conn: its operator, and what sessions show.
-// It fails with unavailable.
+// Listen calls show for each notice of a changed issue on conn, with the issue's operator and the frame for the
+// operator's sessions. It fails with unavailable.
 func Listen(
 	ctx context.Context, conn *bus.Conn, log *slog.Logger, show func(owner string, p frames.IssueChanged),
 ) error {

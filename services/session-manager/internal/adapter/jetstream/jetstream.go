@@ -1,4 +1,4 @@
-// Package jetstream publishes frames through package bus: it is the stream that package frames needs.
+// Package jetstream publishes frames through package bus: it implements [frames.Stream].
 package jetstream
 
 import (
@@ -15,16 +15,16 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
 
-// Config says where NATS is and how the stream is shaped.
+// Config is the connection to NATS and the settings of the stream.
 type Config struct {
 	Conn   bus.Config
 	Frames bus.FramesConfig
-	// Listen begins to listen on a new connection; nil listens to no notices.
+	// Listen subscribes to notices on a new connection; nil subscribes to none.
 	Listen func(context.Context, *bus.Conn) error
 }
 
-// Stream implements [frames.Stream]. Before [Stream.Run] has connected, and while NATS is away, it fails with
-// unavailable.
+// Stream implements [frames.Stream]. Before [Stream.Run] has connected, and while NATS is unreachable, its methods
+// fail with unavailable.
 type Stream struct {
 	cfg    Config
 	log    *slog.Logger
@@ -36,13 +36,13 @@ type connection struct {
 	frames *bus.Frames
 }
 
-// New returns a Stream that is not connected yet.
+// New returns a Stream without a connection.
 func New(cfg Config, log *slog.Logger) *Stream { return &Stream{cfg: cfg, log: log} }
 
-// connecting are the pauses between tries to connect the first time.
+// connecting are the pauses between the attempts to connect.
 var connecting = retry.Pauses{First: 20 * time.Millisecond, Last: time.Second}
 
-// Run connects, trying until it succeeds, and stays connected until ctx ends.
+// Run connects, retrying until it succeeds, and stays connected until ctx ends.
 func (s *Stream) Run(ctx context.Context) {
 	for range connecting.Each(ctx) {
 		c, err := s.connect(ctx)
@@ -89,7 +89,7 @@ func (s *Stream) Notify(ctx context.Context, subject string, messages ...[]byte)
 	return c.conn.Notify(ctx, subject, messages...)
 }
 
-// Ready fails with unavailable while NATS is away.
+// Ready fails with unavailable while NATS is unreachable.
 func (s *Stream) Ready() error {
 	if c := s.frames.Load(); c != nil {
 		return c.conn.Ready()

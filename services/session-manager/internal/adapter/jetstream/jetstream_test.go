@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// deadline bounds the wait of a test; reaching it is a defect.
+// deadline bounds the waits of a test; reaching it is a failure.
 const deadline = 20 * time.Second
 
-// A NATS with a limit below the largest frame is reported in the log, and a refused frame holds up no frame behind
-// it: it is stored shortened.
+// If NATS limits messages below the largest frame, a warning is logged. A refused frame is stored shortened and
+// does not block later frames.
 func TestSmallMessages(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), MaxPayload: 64 << 10})

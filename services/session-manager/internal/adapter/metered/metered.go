@@ -1,4 +1,5 @@
-// Package metered counts the work of sessions for metrics: it wraps the store and the stream of package live.
+// Package metered counts ended runs and published frames for metrics: it wraps the store and the stream of package
+// live.
 package metered
 
 import (
@@ -14,7 +15,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Store returns store, which counts the ends of runs as they are committed.
+// Store wraps store to count the ends of runs once they are committed.
 func Store(store live.Store, kit *telemetry.Kit) live.Store {
 	if !kit.Metrics() {
 		return store
@@ -27,7 +28,7 @@ type counted struct {
 	kit *telemetry.Kit
 }
 
-// Apply applies a change. Of a change whose answer was lost only the try that tells of its success counts.
+// Apply applies a change. If an answer was lost, only the try that succeeds is counted.
 func (s counted) Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error {
 	err := s.Store.Apply(ctx, f, c, again)
 	if end := c.EndRun; err == nil && end != nil {
@@ -36,7 +37,7 @@ func (s counted) Apply(ctx context.Context, f lease.Fence, c record.Change, agai
 		if end.Error != nil {
 			s.kit.Add(telemetry.RunFailures, 1, end.Error.Code.String())
 		}
-		if id, err := ulid.ParseStrict(end.RunID); err == nil { // an id holds the time of its making
+		if id, err := ulid.ParseStrict(end.RunID); err == nil { // a ULID contains the time of its creation
 			took := time.UnixMilli(c.At).Sub(ulid.Time(id.Time()))
 			s.kit.Record(telemetry.RunSeconds, max(took, 0).Seconds(), outcome)
 		}
@@ -44,7 +45,7 @@ func (s counted) Apply(ctx context.Context, f lease.Fence, c record.Change, agai
 	return err
 }
 
-// Stream returns stream, which counts published frames.
+// Stream wraps stream to count published frames.
 func Stream(stream frames.Stream, kit *telemetry.Kit) frames.Stream {
 	if !kit.Metrics() {
 		return stream
@@ -57,7 +58,7 @@ type published struct {
 	kit *telemetry.Kit
 }
 
-// Append appends a message.
+// Append appends a message and counts its frames.
 func (s published) Append(ctx context.Context, m frames.Message) (frames.Ack, error) {
 	ack, err := s.Stream.Append(ctx, m)
 	if err == nil {

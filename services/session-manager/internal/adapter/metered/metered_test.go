@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fails fails with err, and works once that is nil.
+// fails is a store and a stream that return err.
 type fails struct {
 	live.Store
 	frames.Stream
@@ -36,7 +36,7 @@ func (f *fails) Append(context.Context, frames.Message) (frames.Ack, error) {
 	return frames.Ack{}, f.err
 }
 
-// Ends of runs and frames count once they are stored and published, and not at a try that failed.
+// Ends of runs and frames are counted once they are stored and published; failed tries are not counted.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	kit, err := telemetry.Start(t.Context(), telemetry.Options{

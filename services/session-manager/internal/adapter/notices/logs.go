@@ -12,7 +12,8 @@ import (
 	"kaged.dev/services/session-manager/internal/logs/core/logs"
 )
 
-// Announce returns the Announce of a collector: a notice for each run of entries of one project.
+// Announce returns the Announce function of a log collector. It sends one notice for consecutive entries of the
+// same project.
 func Announce(to Notifier) func(context.Context, []logs.Entry) error {
 	return func(ctx context.Context, stored []logs.Entry) error {
 		var list []*sessionmanagerv1.LogNotice
@@ -31,10 +32,10 @@ func Announce(to Notifier) func(context.Context, []logs.Entry) error {
 	}
 }
 
-// maxNotice is about how many bytes a notice has at most.
+// maxNotice is the approximate bound of a notice, in bytes.
 const maxNotice = 256 << 10
 
-// Missed returns the Missed of a collector.
+// Missed returns the Missed function of a log collector.
 func Missed(to Notifier) func(context.Context) error {
 	return func(ctx context.Context) error { return send(ctx, to, &sessionmanagerv1.LogNotice{}) }
 }
@@ -51,7 +52,7 @@ func send(ctx context.Context, to Notifier, list ...*sessionmanagerv1.LogNotice)
 	return to.Notify(ctx, bus.LogSubject, messages...)
 }
 
-// LogEntry returns an entry as the API shows it.
+// LogEntry returns an entry as a message of the API.
 func LogEntry(e logs.Entry) *apiv1.LogEntry {
 	out := &apiv1.LogEntry{
 		Id: e.ID, Ts: e.TS, Level: logs.LevelName(e.Level), Source: string(e.Source), Message: e.Message,

@@ -1,4 +1,4 @@
-// Package notices sends notices for consoles on NATS.
+// Package notices publishes notices for consoles and log entries on NATS.
 package notices
 
 import (
@@ -14,12 +14,12 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
-// Notifier sends a message on a subject to its listeners of now.
+// Notifier sends messages on a subject to its present subscribers.
 type Notifier interface {
 	Notify(ctx context.Context, subject string, messages ...[]byte) error
 }
 
-// Send returns the Send of a sender. Notices that cannot be written are left out.
+// Send returns the Send function of a [notices.Sender]. It drops notices that cannot be encoded.
 func Send(to Notifier) func(context.Context, []notices.Notice) error {
 	return func(ctx context.Context, list []notices.Notice) error {
 		messages := make([][]byte, 0, len(list))
@@ -40,7 +40,7 @@ func Send(to Notifier) func(context.Context, []notices.Notice) error {
 	}
 }
 
-// Frame returns the type and the payload of the frame that tells of something, and the version of a count.
+// Frame returns the frame type and the payload of a notice, and the version of a count.
 func Frame(what any) (kind string, payload proto.Message, version int64) {
 	switch w := what.(type) {
 	case notices.Session:
@@ -89,7 +89,7 @@ func unlessEmpty(text string) *string {
 	return &text
 }
 
-// CountProto returns a count as the API shows it.
+// CountProto returns a count as a message of the API.
 func CountProto(c notices.Count) *apiv1.RunningCount {
 	out := &apiv1.RunningCount{
 		Total: int32(c.Total()), PerProject: map[string]int32{}, PerOperator: map[string]int32{

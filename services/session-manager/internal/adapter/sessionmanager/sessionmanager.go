@@ -1,4 +1,4 @@
-// Package sessionmanager asks other session-managers for what only they can do: change the sessions they hold.
+// Package sessionmanager calls other session-managers to change the sessions that they hold.
 package sessionmanager
 
 import (
@@ -15,7 +15,7 @@ type Peers struct {
 	dial func(address string) (grpc.ClientConnInterface, error)
 }
 
-// New returns Peers that are reached with dial, which keeps its connections.
+// New returns Peers that connect through dial, which keeps its connections.
 func New(dial func(address string) (grpc.ClientConnInterface, error)) *Peers { return &Peers{dial} }
 
 // EndSession implements [sessions.Peers].

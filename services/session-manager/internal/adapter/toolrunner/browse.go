@@ -86,7 +86,7 @@ func (w *Workspaces) Changes(ctx context.Context, workspace string, q sessions.C
 	return out, err
 }
 
-// Examine implements doctor.Workspace.
+// Examine implements [doctor.Workspace].
 func (w *Workspaces) Examine(ctx context.Context, workspace string) (contract.Machine, error) {
 	client, err := w.open(ctx, workspace)
 	if err != nil {

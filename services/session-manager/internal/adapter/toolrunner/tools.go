@@ -11,7 +11,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
-// EndSession implements [sessions.Tools]. It waits for a tool-runner that is being restarted, as long as ctx lasts.
+// EndSession implements [sessions.Tools]. It waits for an unreachable tool-runner, such as one that is restarting,
+// until ctx ends.
 func (w *Workspaces) EndSession(ctx context.Context, workspace, session string) ([]contract.Record, error) {
 	client, err := w.open(ctx, workspace)
 	if err != nil {

@@ -27,7 +27,7 @@ func (w *Workspaces) Watch(
 			return err
 		}
 		if event.GetRecord() == nil {
-			continue // of a kind that this build does not know
+			continue // of an unknown type
 		}
 		stored, err := store(event.GetSessionId(), event.GetId(), contract.RecordFromProto(event.GetRecord()))
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
 
-// ReadProject implements projects.Workspace.
+// ReadProject implements [projects.Workspace].
 func (w *Workspaces) ReadProject(
 	ctx context.Context, workspace, root string, paths []string, known map[string]string,
 ) (projects.Folder, error) {
@@ -38,7 +38,7 @@ func (w *Workspaces) ReadProject(
 	return folder, nil
 }
 
-// WriteProject implements projects.Workspace.
+// WriteProject implements [projects.Workspace].
 func (w *Workspaces) WriteProject(
 	ctx context.Context, workspace, root, path string, content []byte, was string,
 ) (string, error) {
@@ -52,7 +52,7 @@ func (w *Workspaces) WriteProject(
 	return resp.GetSha256(), err
 }
 
-// Catalogue implements projects.Workspace.
+// Catalogue implements [projects.Workspace].
 func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue.Tools, error) {
 	client, err := w.open(ctx, workspace)
 	if err != nil {
@@ -65,7 +65,7 @@ func (w *Workspaces) Catalogue(ctx context.Context, workspace string) (catalogue
 	return toolwire.FromTools(resp.GetTools())
 }
 
-// LanguageServers implements projects.Workspace.
+// LanguageServers implements [projects.Workspace].
 func (w *Workspaces) LanguageServers(
 	ctx context.Context, workspace, project, root string,
 ) ([]contract.RunningLanguageServer, error) {
@@ -77,7 +77,7 @@ func (w *Workspaces) LanguageServers(
 	return contract.LanguageServersFromProto(resp.GetServers()), err
 }
 
-// StopLanguageServers implements projects.Workspace.
+// StopLanguageServers implements [projects.Workspace].
 func (w *Workspaces) StopLanguageServers(
 	ctx context.Context, workspace, project, root, lang string,
 ) ([]contract.RunningLanguageServer, error) {
@@ -91,7 +91,7 @@ func (w *Workspaces) StopLanguageServers(
 	return contract.LanguageServersFromProto(resp.GetServers()), err
 }
 
-// UnloadProject implements unregister.Workspace.
+// UnloadProject implements [unregister.Workspace].
 func (w *Workspaces) UnloadProject(ctx context.Context, workspace, project, root string) ([]contract.Record, error) {
 	client, err := w.open(ctx, workspace)
 	if err != nil {
@@ -112,6 +112,6 @@ func state(s toolrunnerv1.FileState) projects.FileState {
 	case toolrunnerv1.FileState_FILE_STATE_MISSING:
 		return projects.Missing
 	}
-	// A state of a newer tool-runner says at least that there is no content here.
+	// an unknown state of a newer tool-runner has no content either
 	return projects.Refused
 }
