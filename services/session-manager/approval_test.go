@@ -19,7 +19,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// ask asks an operator about a call as the harness does, and returns the answer.
+// ask requests an approval like the harness, and returns the answer.
 func (p *play) ask(id, callID, command string) *harnessv1.ApprovalDecision {
 	p.asks(id, callID, command)
 	return p.decision()
@@ -44,7 +44,7 @@ func (p *play) decision() *harnessv1.ApprovalDecision {
 	}
 }
 
-// asking is a run that asks about one command, and passes the answer to decided.
+// asking is a run that requests an approval for one command, and passes the answer to decided.
 func asking(id, command string, decided chan<- *harnessv1.ApprovalDecision) func(*play) {
 	return func(p *play) {
 		p.model()
@@ -72,7 +72,7 @@ func (n *node) approval(user, session, id string) *apiv1.Approval {
 	return resp.GetApproval()
 }
 
-// states are those of a session's approvals, newest first.
+// states returns the states of a session's approvals, newest first.
 func (n *node) states(user, session, state string) []string {
 	n.w.t.Helper()
 	resp, err := n.Sessions.ListApprovals(as(n.w.t, user), &apiv1.ListApprovalsRequest{SessionId: session, State: state})
@@ -86,7 +86,8 @@ func (n *node) states(user, session, state string) []string {
 	return list
 }
 
-// An operator sees the waiting approvals of all sessions, newest first, page by page, and sees no other operator's.
+// An operator sees the pending approvals of all own sessions, newest first, page by page, and none of another
+// operator.
 func TestApprovalsOfAllSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,8 +140,8 @@ func TestApprovalsOfAllSessions(t *testing.T) {
 	refused(t, err, fault.ValidationFailed)
 }
 
-// A waiting tool call is stored with its effects, shown as a frame, listed, and answered once by its operator; the
-// harness hears the answer with the comment; everything is on the record (T-CAT-04).
+// A tool call that waits for approval is stored, shown as a frame, listed, and answered once by its operator. The
+// harness receives the answer with the comment, and the audit log has each step (T-CAT-04).
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,7 +210,7 @@ func TestApproval(t *testing.T) {
 	}
 }
 
-// An invalid answer is refused, and another operator's session has no approvals.
+// An invalid answer is refused, and another operator cannot see a session's approvals.
 func TestApprovalRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +244,7 @@ func TestApprovalRefusals(t *testing.T) {
 	}
 	_, err := n.Sessions.ListApprovals(as(t, "ada"), &apiv1.ListApprovalsRequest{SessionId: s, State: "open"})
 	refused(t, err, fault.ValidationFailed)
-	// Of many answers at once one counts.
+	// One of many simultaneous answers succeeds.
 	var answers sync.WaitGroup
 	errs := make([]error, 6)
 	for i := range errs {
@@ -266,7 +267,7 @@ func TestApprovalRefusals(t *testing.T) {
 	n.run("ada", s, posted.GetRunId())
 }
 
-// An approval without an answer in time counts as denied, and is recorded as expired.
+// An approval without an answer in time expires: the call is refused and the audit log has the expiry.
 func TestApprovalExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -291,7 +292,7 @@ func TestApprovalExpires(t *testing.T) {
 	}
 }
 
-// Cancelling a run, and ending its session, closes its approvals.
+// Cancelling a run, or ending its session, closes its approvals.
 func TestCancelClosesApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -337,7 +338,7 @@ func TestCancelClosesApprovals(t *testing.T) {
 	}
 }
 
-// times returns how often a list holds a text.
+// times returns the number of occurrences of a text in a list.
 func times(list []string, text string) int {
 	n := 0
 	for _, have := range list {
@@ -358,8 +359,8 @@ func closed(t *testing.T, n *node, s, id string) {
 	}
 }
 
-// When the process that holds a session is killed while a call waits, the next holder ends the run as interrupted
-// and closes its approvals: one frame, one record, and no later answer (P14).
+// If the process that holds a session is killed while a call waits for approval, the next holder ends the run as
+// interrupted and closes the approval: one frame, one audit record, and no later answer (P14).
 func TestKilledWhileAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -388,13 +389,14 @@ func TestKilledWhileAsked(t *testing.T) {
 	if f := refused(t, err, fault.Conflict); f.Details["current_state"] != "closed" {
 		t.Errorf("%v", f.Details)
 	}
-	// The session goes on.
+	// The session accepts messages again.
 	if run := second.run("ada", s, second.post("ada", s, "Hello.").GetRunId()); run.GetOutcome() != "completed" {
 		t.Errorf("run = %v", run)
 	}
 }
 
-// Stopping does not wait for an operator: the run ends as interrupted at once and its approvals are closed.
+// Stopping does not wait for an operator's answer: the run ends as interrupted at once and its approvals are
+// closed.
 func TestStopWhileAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -416,8 +418,8 @@ func TestStopWhileAsked(t *testing.T) {
 	closed(t, again, s, id)
 }
 
-// An approval is stored whole, however long, and shortened only in the frame; text that Postgres cannot hold does
-// not end the run.
+// A very long approval is stored complete and shortened only in the frame. Text that Postgres cannot store does not
+// end the run.
 func TestLongApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -25,7 +25,7 @@ type hold struct {
 	seq    map[string]int64
 }
 
-// tryAttach attaches, or returns the refusal.
+// tryAttach attaches, or returns the error.
 func (n *node) tryAttach(user, session string, takeover bool) (*hold, error) {
 	ctx, cancel := context.WithCancel(as(n.w.t, user))
 	stream, err := n.Attach.Attach(ctx, &sessionmanagerv1.AttachRequest{SessionId: session, Takeover: takeover})
@@ -49,7 +49,7 @@ func (n *node) attach(user, session string, takeover bool) *hold {
 	return h
 }
 
-// ended waits for the end of the hold.
+// ended waits for the end of the hold and returns it.
 func (h *hold) ended() *sessionmanagerv1.AttachEnded {
 	h.t.Helper()
 	stop := time.AfterFunc(deadline, h.cancel)
@@ -67,8 +67,8 @@ func (h *hold) ended() *sessionmanagerv1.AttachEnded {
 	return event.GetEnded()
 }
 
-// One socket holds a session; another is refused, or takes it over; the end of a hold frees it; the numbers are
-// those of the frames that are published. A-WS-UP-03, A-CONTRA-07, A-WS-CTRL-02.
+// One socket holds a session; another is refused, or takes the session over; the end of a hold frees the session;
+// the reported numbers are those of the published frames. A-WS-UP-03, A-CONTRA-07, A-WS-CTRL-02.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -103,11 +103,11 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// The stream of frames follows the configuration, even if it was made under an older one: frames older than
+// The stream gets the configured retention, even if it was created with another one: frames older than
 // frame_retention cannot be read again.
 func TestFramesAgeOut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t) // makes the stream with the default, which is minutes
+	w := newWorld(t) // creates the stream with the default retention of minutes
 	n := w.start("a", func(c *Config) { c.FrameRetention = config.Duration(time.Second) })
 	s := n.session("ada")
 	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
@@ -127,8 +127,8 @@ func TestFramesAgeOut(t *testing.T) {
 	})
 }
 
-// A client that comes back before its loss is known waits for the news of it and is not refused; so do several, of
-// which one gets the session at a time. A-WS-UP-04.
+// A client that reconnects before the loss of its old socket is known waits for that and is not refused. If several
+// do, one at a time gets the session. A-WS-UP-04.
 func TestComingBackAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,7 +162,7 @@ func TestComingBackAtOnce(t *testing.T) {
 	}
 	coming.Wait()
 
-	// An attach given up leaves no trace.
+	// A cancelled attach leaves no hold behind.
 	second := n.attach("ada", s, false)
 	ctx, cancel := context.WithTimeout(as(t, "ada"), 20*time.Millisecond)
 	defer cancel()
@@ -175,7 +175,7 @@ func TestComingBackAtOnce(t *testing.T) {
 	n.attach("ada", s, false)
 }
 
-// A socket that waits for the one before it while the session is ended is told so, and holds no session.
+// A socket that waits for the session while the session ends is refused, and holds nothing.
 func TestComingBackToTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -206,7 +206,7 @@ func TestComingBackToTheEnd(t *testing.T) {
 	refused(t, <-came, fault.Gone)
 }
 
-// An unused session is unloaded and its lease given up; its numbers continue, here and elsewhere.
+// An unused session is unloaded and its lease released; its frame numbers continue in this and in other processes.
 func TestUnload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -232,7 +232,7 @@ func TestUnload(t *testing.T) {
 	})
 }
 
-// A process that does not hold the session names the holder.
+// A process that does not hold a session returns the address of the holder.
 func TestHeldElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -253,12 +253,12 @@ func TestHeldElsewhere(t *testing.T) {
 	}
 }
 
-// Stopping tells sockets, ends runs at once after the grace, and gives leases up, so that the next process serves
-// without waiting; requests in between are unavailable. A-FAIL-07.
+// Stopping tells sockets, ends runs at once after the grace, and releases leases, so that the next process works
+// without waiting. Requests meanwhile are unavailable. A-FAIL-07.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// However busy the machine is, the lease is given up and does not just run out.
+	// With these times a lease is only free if it was released.
 	long := func(c *Config) { c.LeaseTTL, c.Farewell = config.Duration(time.Hour), config.Duration(time.Minute) }
 	a := w.start("a", long)
 	s, other := a.session("ada"), a.session("ada")

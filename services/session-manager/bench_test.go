@@ -14,8 +14,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// BenchmarkStreaming is 100 sessions that stream 200 pieces each at once: it reports the wall time of all, the CPU
-// time of this process (the played harness included, Postgres not), and the pieces per second.
+// BenchmarkStreaming runs 100 sessions that stream 200 deltas each at the same time. It reports the wall time of
+// all, and the CPU time of this process, which includes the harness of the test but not Postgres.
 func BenchmarkStreaming(b *testing.B) {
 	const sessions, pieces = 100, 200
 	w := newWorld(b)
@@ -48,8 +48,8 @@ func BenchmarkStreaming(b *testing.B) {
 	}
 }
 
-// BenchmarkStep is one round of a step as the harness sees it: its turn is reported and stored, its one tool runs
-// at once, its results are reported and stored.
+// BenchmarkStep measures one step from the harness's point of view: its turn is reported and stored, its one tool
+// returns at once, its results are reported and stored.
 func BenchmarkStep(b *testing.B) {
 	w := newWorld(b)
 	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
@@ -78,8 +78,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkRequest is the time a model call waits before it leaves: its record is stored with it, and a budget may have
-// to allow it.
+// BenchmarkRequest measures the delay of a model call before it is sent: its audit record is stored, and in a
+// metered run the budget must allow it.
 func BenchmarkRequest(b *testing.B) {
 	w := newWorld(b)
 	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
@@ -115,8 +115,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstToken is the way of a message to the harness, and of the first piece from there to the stream of
-// frames: session-manager's part of the time to first token.
+// BenchmarkFirstToken measures the time from a posted message to the harness, and from the harness's first delta to
+// the stream of frames: session-manager's part of the time to first token.
 func BenchmarkFirstToken(b *testing.B) {
 	w := newWorld(b)
 	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
@@ -133,7 +133,7 @@ func BenchmarkFirstToken(b *testing.B) {
 	var there, back []time.Duration
 	var s string
 	for i := 0; b.Loop(); i++ {
-		if i%20 == 0 { // a conversation of some length
+		if i%20 == 0 { // a conversation of up to 20 messages
 			s = n.session("ada")
 			hold, err := n.tryAttach("ada", s, false)
 			if err != nil {
@@ -166,7 +166,7 @@ func median(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Microseconds())
 }
 
-// BenchmarkIdle is the cost of an idle session that a socket holds.
+// BenchmarkIdle measures the memory of an idle session that a socket holds.
 func BenchmarkIdle(b *testing.B) {
 	const sessions = 500
 	w := newWorld(b)
@@ -188,7 +188,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// used is the memory in use, both ends of the connections included.
+// used returns the memory in use, which includes both ends of the connections.
 func used() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

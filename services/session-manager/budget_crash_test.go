@@ -8,9 +8,8 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Killed between a grant and its answer, or after a call was settled with its turn, session-manager leaves rows
-// that the next process counts once: stored turns by their use, the call in flight as it was reserved and marked as
-// estimated.
+// After a kill between a grant and its answer, or after a call was settled with its turn, the next process counts
+// each call once: stored turns with their use, the call in flight with its reservation, marked as estimated.
 func TestKilledWithABudget(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point][2]int64{

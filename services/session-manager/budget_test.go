@@ -14,7 +14,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// wants asks for a model call of some tokens, without waiting for an answer.
+// wants requests a model call of some tokens without waiting for the answer.
 func (p *play) wants(n int32, tokens int64) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_CallWanted{CallWanted: &harnessv1.CallWanted{
 		Call: n, AgentPath: "primary", Model: "fake:one",
@@ -22,7 +22,7 @@ func (p *play) wants(n int32, tokens int64) {
 	}}})
 }
 
-// claims asks for a model call and returns the answer.
+// claims requests a model call and returns the answer.
 func (p *play) claims(n int32, tokens int64) *harnessv1.CallGranted {
 	p.wants(n, tokens)
 	select {
@@ -40,7 +40,7 @@ func (p *play) settles(n int32, tokens int64, ofTurn bool) {
 	}}})
 }
 
-// budgeted gives a session a budget.
+// budgeted sets the budget of a session.
 func (n *node) budgeted(user, session string, budget map[string]any) (*apiv1.Session, error) {
 	n.w.t.Helper()
 	value, err := structpb.NewValue(budget)
@@ -51,8 +51,8 @@ func (n *node) budgeted(user, session string, budget map[string]any) (*apiv1.Ses
 	return resp.GetSession(), err
 }
 
-// A session's budget is granted call by call: the sum of use and reservations never passes it. The refusal names
-// the agents that spent it, the session shows it, and null clears it.
+// A session's budget is granted call by call: use and reservations together never exceed it. The refusal names the
+// agents that spent the budget, the session shows its budget, and null clears it.
 func TestTheBudgetOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -109,8 +109,8 @@ func TestTheBudgetOfASession(t *testing.T) {
 	}
 }
 
-// A session's time of work ends the run that uses it up, at any point, and keeps later ones from asking a model. A
-// larger budget lets them.
+// A run ends when its session's budget of working time is used up, and later runs cannot make model calls until the
+// budget is raised.
 func TestTheTimeOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -173,7 +173,7 @@ func TestTheTimeOfASession(t *testing.T) {
 	}
 }
 
-// An invalid budget is refused, field by field.
+// An invalid budget is refused.
 func TestNoBudgetOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -191,7 +191,7 @@ func TestNoBudgetOfASession(t *testing.T) {
 	}
 }
 
-// The budget of an operator holds over all sessions, also where they ask at the same moment.
+// The budget of an operator limits all sessions together, also if they request calls at the same time.
 func TestTheBudgetOfAnOperator(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +216,7 @@ func TestTheBudgetOfAnOperator(t *testing.T) {
 			}
 			mu.Unlock()
 			all.Done()
-			all.Wait() // no call is settled before each was judged
+			all.Wait() // no call is settled before all are decided
 			p.model()
 			p.turn(1, false, text("Hello"))
 			p.complete(1)

@@ -21,7 +21,7 @@ func (p *play) cage(c *harnessv1.CageChanged, event string) {
 }
 
 // A caged agent is pending until its cage exists and caged from then on; its cage's events and network attempts are
-// shown and recorded (A-SESS-GET-04).
+// shown and audited (A-SESS-GET-04).
 func TestCageOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,7 +78,8 @@ func TestCageOfARun(t *testing.T) {
 	}
 }
 
-// An agent without a cage is uncaged; one with a cage is, where cages are off, as soon as the harness has said so.
+// An agent without a cage is uncaged. If cages are switched off, an agent with a cage is uncaged once the harness
+// has reported that.
 func TestUncagedRuns(t *testing.T) {
 	t.Parallel()
 	for name, play := range map[string]func(*play){
@@ -101,8 +102,8 @@ func TestUncagedRuns(t *testing.T) {
 	}
 }
 
-// Running commands are listed for their operator alone, for one session or all; an unreachable workspace is an
-// error and not an empty list.
+// Running commands are listed only for their operator, of one session or of all. If a workspace is unreachable the
+// list fails instead of being empty.
 func TestListProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Killed before a compaction is committed, session-manager leaves a conversation without it; killed after, one
-// with it. In both the next run is given a whole conversation, and no step is lost that no compaction
+// After a kill before a compaction is committed the conversation is without it, after a kill behind the commit it
+// has it. In both cases the next run gets a consistent conversation, which lacks only the steps that the compaction
 // superseded.
 func TestKilledAtACompaction(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ func (p *play) compacts(c *harnessv1.Compaction) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Compaction{Compaction: c}})
 }
 
-// compacting is a run of two steps and an answer that supersedes its first step and an earlier message.
+// compacting is a run of two steps and an answer whose compaction supersedes the first step and an earlier message.
 func compacting(earlier string) func(*play) {
 	return func(p *play) {
 		p.model()
@@ -41,7 +41,7 @@ func compacting(earlier string) func(*play) {
 	}
 }
 
-// shown are the messages that a run is given, each with its place among the stored ones.
+// shown returns the messages that a run received, each with its step.
 func shown(p *play) (out []string) {
 	for _, m := range p.history {
 		line := strings.ToLower(strings.TrimPrefix(m.GetRole().String(), "ROLE_")) + fmt.Sprintf("@%d:", m.GetStep())
@@ -53,16 +53,16 @@ func shown(p *play) (out []string) {
 	return out
 }
 
-// A compaction is stored with its frame and its record, and later runs are given the conversation without the
-// superseded parts, with the summary in their place, on another process too (H-COMPACT-AUD-01, H-COMPACT-AUD-02,
-// A-COMP-WS-02). The messages themselves stay.
+// A compaction is stored with its frame and its audit record. Later runs, also in another process, get the
+// conversation without the superseded parts and with the summary in their place (H-COMPACT-AUD-01,
+// H-COMPACT-AUD-02, A-COMP-WS-02). The messages themselves stay stored.
 func TestCompactionsAreStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.primary("include_tool_results_in_context: true")
 	n := w.start("a")
 	s := n.session("ada")
-	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId()) // says Hello
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId()) // answers Hello
 	first := n.messages("ada", s)
 	w.harness.expect(compacting(first[1].GetId()))
 	run := n.post("ada", s, "Work.").GetRunId()
@@ -107,8 +107,8 @@ func TestCompactionsAreStored(t *testing.T) {
 	}
 }
 
-// A failed or useless compaction is shown and recorded, and supersedes no message (H-COMPACT-AUD-03, H-COMPACT-AUD-04,
-// H-COMPACT-REC-07).
+// A failed or useless compaction is shown and audited, and supersedes no message (H-COMPACT-AUD-03,
+// H-COMPACT-AUD-04, H-COMPACT-REC-07).
 func TestOtherStagesOfCompactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,8 +143,9 @@ func TestOtherStagesOfCompactions(t *testing.T) {
 	}
 }
 
-// After an overflow of its window a session reports that until a run succeeds. The provider's error text does not enter
-// the conversation, and a compaction by the operator lets it continue (H-COMPACT-REACT-05, H-COMPACT-REACT-08).
+// After an overflow of its context window a session reports that until a run succeeds. The provider's error text
+// does not enter the conversation, and a compaction by the operator lets the session continue (H-COMPACT-REACT-05,
+// H-COMPACT-REACT-08).
 func TestAnOverflowingSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,14 +12,14 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions"
 )
 
-// Config is [services.session-manager]: the keys of all contexts stand side by side in that table. Sizes are bytes.
+// Config is the table [services.session-manager], which has the keys of all contexts. Sizes are bytes.
 type Config struct {
-	// DatabaseConns is how many connections to the database there are at most. Each costs an embedded Postgres 24
-	// MB. Four are enough for a hundred sessions that stream, because a step is stored in one round trip; a distant
-	// database wants more.
+	// DatabaseConns is the maximum number of connections to the database. Each uses 24 MB of an embedded Postgres.
+	// Four are enough for a hundred streaming sessions, because a step is stored in one round trip; a distant database
+	// needs more.
 	DatabaseConns int `toml:"database_conns"`
-	// DatabaseStall is the longest silence of the database: after it waiting requests fail, and new ones are
-	// refused until it answers.
+	// DatabaseStall is the longest silence of the database. After it waiting requests fail, and new ones are refused
+	// until the database answers.
 	DatabaseStall config.Duration `toml:"database_stall"`
 
 	Operators
@@ -28,15 +28,15 @@ type Config struct {
 	Logs
 }
 
-// The keys of the contexts, under the names that they are embedded by.
+// The keys of the contexts, named for embedding.
 type (
-	// Operators are the keys about operators.
+	// Operators are the keys for operators.
 	Operators = operators.Config
-	// Sessions are the keys about sessions.
+	// Sessions are the keys for sessions.
 	Sessions = sessions.Config
-	// Projects are the keys about projects.
+	// Projects are the keys for projects.
 	Projects = projects.Config
-	// Logs are the keys about logs of projects.
+	// Logs are the keys for project logs.
 	Logs = logs.Config
 )
 
@@ -52,7 +52,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate fails with bad_request for a value without a meaning.
+// Validate fails with bad_request for an invalid value.
 func (c Config) Validate() error {
 	if err := check.Positive(
 		check.Setting{Key: "database_conns", Value: int64(c.DatabaseConns)},

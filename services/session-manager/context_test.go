@@ -23,11 +23,11 @@ type compactCall struct {
 	start   *harnessv1.RunStart
 	history []*harnessv1.Message
 	order   *harnessv1.CompactOrder
-	// ask wants a model call and returns the answer.
+	// ask requests a model call and returns the answer.
 	ask func(*harnessv1.CallWanted) *harnessv1.CallGranted
 }
 
-// Compact answers as the test says; without a word it estimates.
+// Compact answers with the test's function; by default it returns an estimate.
 func (h *fakeHarness) Compact(stream grpc.BidiStreamingServer[harnessv1.CompactRequest,
 	harnessv1.CompactResponse],
 ) error {
@@ -78,7 +78,7 @@ func (h *fakeHarness) Compact(stream grpc.BidiStreamingServer[harnessv1.CompactR
 	return stream.Send(resp)
 }
 
-// compactsAll is a harness with compactions that supersede the first answer.
+// compactsAll returns a compaction that supersedes the first answer.
 func compactsAll(c compactCall) (*harnessv1.CompactResponse, error) {
 	stage := func(phase harnessv1.CompactionPhase) *harnessv1.Compaction {
 		name := strings.ToLower(strings.TrimPrefix(phase.String(), "COMPACTION_PHASE_"))
@@ -103,7 +103,7 @@ func compactsAll(c compactCall) (*harnessv1.CompactResponse, error) {
 	}, nil
 }
 
-// history is the conversation of the next run of a session.
+// history returns the conversation that the next run of a session receives.
 func (n *node) history(t *testing.T, session string) []string {
 	t.Helper()
 	given := make(chan *play, 1)
@@ -112,9 +112,10 @@ func (n *node) history(t *testing.T, session string) []string {
 	return shown(<-given)
 }
 
-// An operator's compaction of an idle session supersedes the messages of its dry run, is listed with them, can be
-// judged and undone, and later runs follow (A-COMP-POST-01..05, A-COMP-LIST-01, A-COMP-GET-01, A-COMP-PATCH-01,
-// H-COMPACT-MAN-01, H-COMPACT-REC-01, H-COMPACT-REC-02, H-COMPACT-REC-04, H-COMPACT-REC-06, H-COMPACT-AUD-05).
+// An operator's compaction of an idle session supersedes the messages that its dry run names, is listed with them,
+// and can be judged and undone. Later runs get the compacted conversation, after the undo the full one
+// (A-COMP-POST-01..05, A-COMP-LIST-01, A-COMP-GET-01, A-COMP-PATCH-01, H-COMPACT-MAN-01, H-COMPACT-REC-01,
+// H-COMPACT-REC-02, H-COMPACT-REC-04, H-COMPACT-REC-06, H-COMPACT-AUD-05).
 func TestAnOperatorCompacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,7 +214,7 @@ func TestAnOperatorCompacts(t *testing.T) {
 	}
 }
 
-// An impossible compaction, judgement, undo or mark is refused with its reason (A-COMP-POST-06).
+// An invalid compaction, judgement, undo or mark is refused with its reason (A-COMP-POST-06).
 func TestRefusedCompactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -261,7 +262,8 @@ func TestRefusedCompactions(t *testing.T) {
 	}
 }
 
-// A session that moves on while its conversation is compacted keeps it whole; the compaction fails and says so.
+// If a conversation changes during its compaction, the compaction fails with a reason and the conversation stays
+// complete.
 func TestASessionMovesOnDuringACompaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -296,8 +298,8 @@ func TestASessionMovesOnDuringACompaction(t *testing.T) {
 	}
 }
 
-// A context estimate says how full the window is, and the share with the room for the answer (A-EST-01, A-EST-02,
-// A-CONTRA-17).
+// A context estimate returns the used tokens, and the used fraction of the window including the reserve for the
+// answer (A-EST-01, A-EST-02, A-CONTRA-17).
 func TestContextEstimate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -322,8 +324,8 @@ func TestContextEstimate(t *testing.T) {
 	}
 }
 
-// The ledger of a session is stored with its steps, listed with filters, and given to later runs on any process; a todo
-// is done when a note says so.
+// The ledger of a session is stored with its steps, listed with filters, and given to later runs in any process. A
+// todo is done once a done entry refers to it.
 func TestTheLedgerIsStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -379,7 +381,7 @@ func TestTheLedgerIsStored(t *testing.T) {
 	}
 }
 
-// A message that the operator marks is given to runs as one to keep.
+// Runs receive a message that the operator marked with the mark.
 func TestAMarkedMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -403,8 +405,8 @@ func TestAMarkedMessage(t *testing.T) {
 	}
 }
 
-// A summary that a model wrote is a message of the session, which stands in the conversation in the place of its
-// compaction alone; its cost is shown apart (H-COMPACT-SUM-02, H-COMPACT-COST-01).
+// A summary that a model wrote is a message of the session. In the conversation it has only the place of its
+// compaction; its cost is reported separately (H-COMPACT-SUM-02, H-COMPACT-COST-01).
 func TestASummaryIsAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -446,7 +448,7 @@ func TestASummaryIsAMessage(t *testing.T) {
 	}
 }
 
-// summaryCall is the call of a summarizer between runs.
+// summaryCall returns the model call of a summarizer between runs.
 func summaryCall() *harnessv1.CallWanted {
 	return &harnessv1.CallWanted{
 		Call: 1, AgentPath: "primary", Model: "cheap:m", Amount: &harnessv1.Amount{Tokens: 900, Calls: 1},
@@ -454,8 +456,7 @@ func summaryCall() *harnessv1.CallWanted {
 	}
 }
 
-// A summary between runs is part of what the operator spent, and its request is on record
-// (H-COMPACT-COST-01).
+// A summary between runs counts towards the operator's spending, and its request is audited (H-COMPACT-COST-01).
 func TestASummaryBetweenRunsIsSpent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -496,8 +497,8 @@ func TestASummaryBetweenRunsIsSpent(t *testing.T) {
 	}
 }
 
-// A summary between runs is held to the session's budget, and is not asked for a session that has moved on: in both
-// cases the call is refused and nothing is spent.
+// A summary between runs needs the session's budget and an unchanged conversation; otherwise its model call is
+// refused and costs nothing.
 func TestASummaryBetweenRunsIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

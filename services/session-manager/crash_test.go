@@ -11,7 +11,7 @@ import (
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 )
 
-// died waits until the process has killed itself.
+// died waits until the process has killed itself at its crash point.
 func (p process) died(t *testing.T) {
 	t.Helper()
 	_ = p.Wait()
@@ -20,8 +20,8 @@ func (p process) died(t *testing.T) {
 	}
 }
 
-// A run that an operator cancelled, or that belongs to a session the operator ended, counts as cancelled even if
-// kaged is killed before the harness has reacted: it is not resumed, though other runs that are cut off would be.
+// A run that an operator cancelled, or whose session the operator ended, ends as cancelled even if kaged is killed
+// before the harness has reacted. It is not resumed, although other interrupted runs are.
 func TestKilledWhileCancelled(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*node, string, string) error{
@@ -46,7 +46,7 @@ func TestKilledWhileCancelled(t *testing.T) {
 				p.model()
 				p.turn(1, true, call("c1", "file.write", `{}`))
 				close(begun)
-				<-p.stream.Context().Done() // deaf to the cancel
+				<-p.stream.Context().Done() // ignores the cancellation
 				panic(errGone)
 			})
 			posted := first.post("ada", s, "Go.")
@@ -69,8 +69,8 @@ func TestKilledWhileCancelled(t *testing.T) {
 	}
 }
 
-// A run that was cut off by a kill goes on also where the process that put it in order is killed at that, before
-// the new run has begun.
+// A run that was cut off by a kill is resumed even if the process that repairs it is killed before the new run
+// begins.
 func TestKilledBeforeTheResumption(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -84,7 +84,7 @@ func TestKilledBeforeTheResumption(t *testing.T) {
 		p.turn(1, true, call("c1", "file.write", `{}`))
 		p.tool(1, "c1", "file.write", `{}`, "written")
 		p.done(1)
-		p.claims(2, 1) // the results are stored with the record of the next request
+		p.claims(2, 1) // the results are stored with the audit record of the next request
 		close(stored)
 		p.hang()
 	})

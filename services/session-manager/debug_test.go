@@ -13,7 +13,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ViewDebug shows the debug session of the first session that runs.
+// ViewDebug returns the debug session of the first session in runs.
 func (r *toolRunner) ViewDebug(
 	_ context.Context, req *toolrunnerv1.ViewDebugRequest,
 ) (*toolrunnerv1.ViewDebugResponse, error) {
@@ -38,7 +38,7 @@ func (r *toolRunner) ViewDebug(
 	}, nil
 }
 
-// ControlDebug notes each move and its operator.
+// ControlDebug records each action and its operator.
 func (r *toolRunner) ControlDebug(
 	_ context.Context, req *toolrunnerv1.ControlDebugRequest,
 ) (*toolrunnerv1.ControlDebugResponse, error) {
@@ -51,14 +51,14 @@ func (r *toolRunner) ControlDebug(
 	return &toolrunnerv1.ControlDebugResponse{State: &commonv1.DebugState{DebugSessionId: "dap_1", Status: "running"}}, nil
 }
 
-// debug tells of an event of a debug session.
+// debug reports an event of a debug session.
 func (p *play) debug(e *commonv1.DebugEvent) {
 	e.DebugSessionId, e.AgentPath, e.At = "dap_1", "primary", 5
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Debug{Debug: e}})
 }
 
-// A watching socket learns where the program that its agent debugs stands; a leftover debug session ends with the
-// run, ahead of it.
+// The socket of a session receives the state of its debugged program. A debug session that is still open ends with
+// the run, before the run's end is shown.
 func TestFramesOfDebugSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,8 +112,8 @@ func TestFramesOfDebugSessions(t *testing.T) {
 	}
 }
 
-// An operator sees the debug sessions of a session's agents, and moves them; another does not, and an invalid move
-// is refused before the workspace is asked. A move is recorded.
+// An operator sees the debug sessions of an own session's agents and can control them; another operator cannot. An
+// invalid action is refused before it reaches the workspace. Each action is audited.
 func TestOperatorsDebug(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,9 +9,9 @@ import (
 	"kaged.dev/pkg/crash"
 )
 
-// Killed at any moment of an agent's life, session-manager leaves an invocation that the next process ends once: as
-// it ended, if that was stored, else as interrupted. Each has one frame for its beginning and one for its end, and
-// clients, rows and the run's sums agree.
+// After a kill at any moment of an agent's life the next process ends its invocation once: with its outcome if that
+// was stored, else as interrupted. Each invocation has one frame for its beginning and one for its end, and frames,
+// rows and the run's totals agree.
 func TestKilledInAnInvocation(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[crash.Point]string{

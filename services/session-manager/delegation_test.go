@@ -13,14 +13,14 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// The invocations of the tests.
+// The invocation ids of the tests.
 const (
 	writer = "01JWRITER0000000000000000A"
 	tester = "01JTESTER0000000000000000B"
 	nested = "01JNESTED0000000000000000C"
 )
 
-// below returns the play of an agent below the root.
+// below returns a play for an agent below the root.
 func (p *play) below(invocation string) *play {
 	child := *p
 	child.invocation = invocation
@@ -61,7 +61,7 @@ func (p *play) result(step int32, id, name, output string) {
 	}}})
 }
 
-// team lets the project have two children, one of which may not write and has a child of its own.
+// team gives the project two agents below the root. One has a read-only cage and an agent below itself.
 func (w *world) team() {
 	w.primary("subagents:",
 		"  writer: {model: smart, system_prompt: ./prompt.md, description: Writes., cage: disabled}",
@@ -77,7 +77,7 @@ const (
 	helperPath = testerPath + ".subagents.helper"
 )
 
-// delegate plays a root that has called both of its children at once.
+// delegate plays a root agent that has called both agents below it at once.
 func (p *play) delegate() (w, t *play) {
 	p.model()
 	p.turn(1, true, text("I ask both."), call("c1", "agent-writer", `{"prompt":"Write."}`), call("c2", "agent-tester",
@@ -88,7 +88,7 @@ func (p *play) delegate() (w, t *play) {
 		testerPath, "Test.")
 }
 
-// of returns the frames of an invocation, without those of others.
+// of returns the frames of an invocation.
 func of(frames []string, invocation string) (out []string) {
 	for _, f := range frames {
 		if strings.Contains(f, invocation) {
@@ -107,8 +107,8 @@ func types(frames []string) (out []string) {
 	return out
 }
 
-// sideBySide plays a root with a writer and a tester that work at the same time. It closes live while both are at
-// work, and goes on after seen is closed.
+// sideBySide plays a root with a writer and a tester that work in parallel. It closes live while both are active,
+// and continues once seen is closed.
 func sideBySide(p *play, live chan<- struct{}, seen <-chan struct{}) {
 	wr, te := p.delegate()
 	te.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Cage{Cage: &harnessv1.CageChanged{
@@ -183,9 +183,9 @@ func shownSideBySide(t *testing.T, w *world, s string) {
 	}
 }
 
-// Two agents that work side by side are shown in the order of each, their steps are stored and acknowledged apart,
-// and the run's sums hold all three. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01, A-WIRE-IDS-04,
-// A-CONTRA-10.
+// The frames of two parallel agents keep each agent's order, their steps are stored and acknowledged separately,
+// and the run's totals include all three agents. A-WS-OUT-06, A-WS-OUT-07, A-WS-OUT-08, A-EX-02, A-RUN-GET-01,
+// A-WIRE-IDS-04, A-CONTRA-10.
 func TestAgentsSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -238,7 +238,8 @@ func TestAgentsSideBySide(t *testing.T) {
 	}
 }
 
-// Invocations are listed by run and page by page, one is shown in full with its steps, and both are refused to others.
+// Invocations are listed by run and page by page, one is returned with its steps, and both are refused to other
+// operators.
 func TestReadInvocations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,7 +317,7 @@ func TestReadInvocations(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// One agent is cancelled and shown as such with its open approval closed; the other, and the run, go on.
+// One agent is cancelled, and its open approval is closed; the other agent and the run continue.
 func TestCancelOneAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -369,8 +370,8 @@ func TestCancelOneAgent(t *testing.T) {
 	}
 }
 
-// When the harness dies, the agents below the root end as interrupted, the latest first, in the change that ends
-// the run, and the root's calls are answered with how far each came; ended ones keep their results.
+// When the harness dies, the agents below the root end as interrupted, deepest first, in the change that ends the
+// run. The root's open calls get these ends as results; agents that had ended keep their results.
 func TestHarnessDiesBelow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -383,8 +384,8 @@ func TestHarnessDiesBelow(t *testing.T) {
 	cutOff(t, w, n, s, run)
 }
 
-// The same holds when session-manager is killed in the middle: the next process closes the open invocations once,
-// and clients are sent frames that agree with the rows.
+// The same holds when session-manager is killed: the next process ends the open invocations once, and the frames
+// agree with the rows.
 func TestKilledBelow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -421,13 +422,13 @@ func TestKilledBelow(t *testing.T) {
 	}
 }
 
-// dieBelow plays a harness that dies when one agent has ended and another, which has called a third, has not.
+// dieBelow plays a harness that dies after workBelow.
 func dieBelow(p *play) {
 	workBelow(p)
 	p.crash()
 }
 
-// workBelow plays one agent that has ended and another, which has called a third, that has not.
+// workBelow plays one agent that has ended, and another that is active and has called a third.
 func workBelow(p *play) {
 	wr, te := p.delegate()
 	te.turn(1, true, text("Looking."), call("t1", "agent-helper", `{"prompt":"Help."}`))
@@ -441,13 +442,13 @@ func workBelow(p *play) {
 	p.result(1, "c1", "agent-writer", `{"outcome":"completed","text":"Written."}`)
 }
 
-// cutOff checks the result of dieBelow.
+// cutOff checks the state after dieBelow.
 func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 	t.Helper()
 	if run.GetOutcome() != "failed" || run.GetError().GetCode() != commonv1.ErrorCode_ERROR_CODE_INTERRUPTED {
 		t.Errorf("run = %v", run)
 	}
-	// 12 tokens for each turn of those that were cut off, 10 that the writer reported.
+	// 12 tokens for each turn of the agents that were cut off, 10 that the writer reported.
 	if run.GetTokensIn() != 12+12+12+12+10 {
 		t.Errorf("the run has %d tokens", run.GetTokensIn())
 	}
@@ -491,7 +492,7 @@ func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 		answer.Outcome != "failed" || answer.Text != "Looking." || answer.Error.Code != "interrupted" || answer.Steps != 1 {
 		t.Errorf("the root's calls are answered with %q", answers)
 	}
-	// The tester's result includes the changed files of the helper below it.
+	// The tester's result includes the files that the helper below it changed.
 	if !slices.Equal(answer.FilesChanged, []string{"./b.go"}) {
 		t.Errorf("the tester's caller is told of the files %q", answer.FilesChanged)
 	}
@@ -506,7 +507,7 @@ func cutOff(t *testing.T, w *world, n *node, s string, run *apiv1.Run) {
 	}
 }
 
-// A harness that reports an agent that it did not start, or ends one before those below it, ends the run.
+// A run ends if its harness reports an agent that it did not start, or ends an agent before those below it.
 func TestUnknownAgents(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]func(p *play){

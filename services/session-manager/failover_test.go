@@ -28,13 +28,13 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// childVariable makes the test binary a session-manager of its own, which a test can kill; it holds a child's places.
+// childVariable makes the test binary run a session-manager that a test can kill; it holds the child's addresses.
 const childVariable = "SESSION_MANAGER_CHILD"
 
-// child says where a session-manager in a process of its own finds everything.
+// child has the addresses that a session-manager in its own process needs.
 type child struct {
 	Node, Owner, App, NATS, Config string
-	// Around is the socket of harness and tool-runner, Listen the child's own.
+	// Around is the socket of the harness and the tool-runner, Listen the child's own.
 	Around, Listen string
 }
 
@@ -58,7 +58,7 @@ func (c child) run() error {
 	}
 	cfg := DefaultConfig()
 	quick(&cfg)
-	cfg.CancelGrace = config.Duration(time.Hour) // a run ends by the kill alone
+	cfg.CancelGrace = config.Duration(time.Hour) // only the kill ends a run
 	log := slog.New(slog.DiscardHandler)
 	service, err := New(cfg, Deps{
 		Log: log, Version: "test", Self: lease.Holder{Instance: ident.New(), Node: c.Node, Address: "unix:" + c.Listen},
@@ -81,7 +81,7 @@ func (c child) run() error {
 	return service.Run(context.Background())
 }
 
-// network moves the world's NATS to a port, so that processes share it.
+// network moves the world's NATS to a TCP port, so that several processes can use it.
 func (w *world) network(t *testing.T) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Token: "secret"})
@@ -100,7 +100,7 @@ func (w *world) network(t *testing.T) {
 	}
 }
 
-// process is a session-manager in a process of its own.
+// process is a session-manager in its own process.
 type process struct{ *exec.Cmd }
 
 func (p process) kill() {
@@ -108,7 +108,8 @@ func (p process) kill() {
 	_ = p.Wait()
 }
 
-// spawn starts a session-manager in a process of its own, with more in its environment, and returns a client of it.
+// spawn starts a session-manager in its own process, with additions to its environment, waits until it serves, and
+// returns a client.
 func (w *world) spawn(t *testing.T, name string, env ...string) (*node, process) {
 	t.Helper()
 	n, p := w.launch(t, name, env...)
@@ -119,7 +120,7 @@ func (w *world) spawn(t *testing.T, name string, env ...string) (*node, process)
 	return n, p
 }
 
-// launch does so without waiting for it.
+// launch is spawn without waiting.
 func (w *world) launch(t *testing.T, name string, env ...string) (*node, process) {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,7 +146,7 @@ func (w *world) launch(t *testing.T, name string, env ...string) (*node, process
 	return n, process{cmd}
 }
 
-// around serves harness and tool-runner on a socket.
+// around serves the harness and the tool-runner on a socket.
 func (w *world) around(t *testing.T, path string) {
 	t.Helper()
 	listener, err := net.Listen("unix", path)
@@ -160,9 +161,8 @@ func (w *world) around(t *testing.T, path string) {
 	t.Cleanup(func() { server.Stop(); <-done })
 }
 
-// When the process that holds sessions is killed, another one on another node takes over within the lease's
-// lifetime: stored steps are kept, each run ends once, clients find every frame, and the sessions take messages
-// again.
+// If the process that holds sessions is killed, a process on another node takes over within the lease's lifetime:
+// stored steps are kept, each run ends once, clients find every frame, and the sessions accept messages again.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -227,7 +227,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A node that was killed and starts again takes its sessions back at once, without waiting for its leases to run out.
+// A node that was killed and starts again takes its sessions back at once, without waiting for its leases to
+// expire.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -255,7 +256,7 @@ func TestRestart(t *testing.T) {
 		!strings.HasPrefix(got[2], "run.ended") {
 		t.Errorf("events = %q", got)
 	}
-	// The numbers go on where the first instance stopped; the last frame's acknowledgement may still be on its way.
+	// The numbers continue where the first instance stopped; the last frame may not be acknowledged yet.
 	if n := second.attach("ada", s, false).seq["events"]; n < 3 || n > 4 {
 		t.Errorf("server_seq of events = %d", n)
 	}

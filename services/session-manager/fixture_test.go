@@ -31,16 +31,16 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// deadline bounds the wait of a test; reaching it is a defect.
+// deadline bounds the waits of a test; reaching it is a failure.
 const deadline = 60 * time.Second
 
-// world is everything around session-managers: stores, a harness and a tool-runner that a test plays, a project on
-// disk.
+// world is the environment of session-managers: stores, a harness and a tool-runner controlled by the test, and a
+// project on disk.
 type world struct {
 	t          testing.TB
 	owner, app string
 	nats       *bustest.Private
-	bus        bus.Config // how session-managers reach NATS
+	bus        bus.Config // the session-managers' connection to NATS
 	harness    *fakeHarness
 	tools      *toolRunner
 	elsewhere  map[string]*toolRunner // the tool-runners of workspaces other than the default one
@@ -87,10 +87,10 @@ func (w *world) write(name, content string) {
 	}
 }
 
-// onCrashResume is the setting by which cut off runs go on in new ones.
+// onCrashResume is the project setting that resumes interrupted runs.
 const onCrashResume = "on_crash: resume"
 
-// primary writes the project's file: one agent, with the required lines and the given ones.
+// primary writes the project file: one agent, with the required lines and the given ones.
 func (w *world) primary(lines ...string) {
 	w.t.Helper()
 	yaml := "version: 1\nproject: music\nprimary:\n  model: smart\n  system_prompt: ./prompt.md\n"
@@ -123,7 +123,7 @@ type node struct {
 	server   *grpc.Server
 }
 
-// quick are settings that turn seconds into milliseconds.
+// quick shortens intervals of seconds to milliseconds.
 func quick(c *Config) {
 	c.LeaseTTL = config.Duration(600 * time.Millisecond)
 	c.SweepInterval = config.Duration(50 * time.Millisecond)
@@ -135,7 +135,7 @@ func quick(c *Config) {
 	c.SettleTimeout = config.Duration(2 * time.Second)
 }
 
-// start starts a session-manager on a node, which stays the same over restarts.
+// start starts a session-manager on a node, whose name stays the same over restarts.
 func (w *world) start(name string, change ...func(*Config)) *node {
 	w.t.Helper()
 	cfg := DefaultConfig()
@@ -181,7 +181,7 @@ func (w *world) log(name string) *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// workspaces reaches the tool-runners. A workspace that there is not has no address.
+// workspaces returns the connections to the tool-runners. An unknown workspace has none.
 func (w *world) workspaces() func(string) (grpc.ClientConnInterface, error) {
 	conns := map[string]*grpc.ClientConn{"": w.tools.conn(w.t)}
 	for name, tools := range w.elsewhere {
@@ -204,7 +204,7 @@ func (w *world) dial(address string) (grpc.ClientConnInterface, error) {
 	return nil, fmt.Errorf("nobody at %s", address)
 }
 
-// Stop stops the node as its host would and waits. A second Stop is harmless.
+// Stop drains and stops the node, and waits. A second Stop is harmless.
 func (n *node) Stop() {
 	n.w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
@@ -229,13 +229,13 @@ func (n *node) halt() {
 	n.server.Stop()
 }
 
-// as returns a context with an operator as its caller.
+// as returns a context whose caller is an operator.
 func as(t testing.TB, user string) context.Context {
 	return ident.WithCaller(t.Context(), ident.Caller{UserID: user, RequestID: ident.New()})
 }
 
-// session loads the project and creates a session. A busy machine can look like a stalled database to the watcher
-// of a test with a short limit: calls refused as unavailable are sent again.
+// session loads the project and creates a session. It retries calls that are refused as unavailable, because a busy
+// machine can look like a stalled database in a test with a short limit.
 func (n *node) session(user string) (id string) {
 	t := n.w.t
 	t.Helper()
@@ -265,7 +265,7 @@ func (n *node) post(user, session, content string) *apiv1.PostMessageResponse {
 	return posted
 }
 
-// ended waits until a run is over and returns it.
+// run waits until a run is over and returns it.
 func (n *node) run(user, session, run string) *apiv1.Run {
 	n.w.t.Helper()
 	var got *apiv1.Run
@@ -307,7 +307,8 @@ func (n *node) messages(user, session string) []*apiv1.SessionMessage {
 	}
 }
 
-// channel returns a channel's frames without their envelope, and fails if their numbers are not 1, 2, 3 and so on.
+// channel returns a channel's frames without their envelope. It fails the test unless they are numbered 1, 2, 3 and
+// so on.
 func (w *world) channel(session, channel string) []string {
 	w.t.Helper()
 	out, err := w.tryChannel(session, channel)
@@ -317,7 +318,7 @@ func (w *world) channel(session, channel string) []string {
 	return out
 }
 
-// tryChannel is channel where the stream may be away.
+// tryChannel is channel, but returns the error of an unreachable stream.
 func (w *world) tryChannel(session, channel string) (out []string, err error) {
 	w.t.Helper()
 	next := int64(1)
@@ -339,7 +340,7 @@ func (w *world) tryChannel(session, channel string) (out []string, err error) {
 	return out, nil
 }
 
-// await waits until a channel's last frame is of a type, and returns all its frames.
+// await waits until a channel's last frame begins with last, and returns all its frames.
 func (w *world) await(session, channel, last string) []string {
 	w.t.Helper()
 	var got []string
@@ -362,7 +363,7 @@ func kinds(list []string) []string {
 	return out
 }
 
-// eventually asks until there is no error any more.
+// eventually calls ask until it succeeds.
 func eventually(t testing.TB, what string, ask func() error) {
 	t.Helper()
 	end := time.Now().Add(deadline)
@@ -379,7 +380,7 @@ func eventually(t testing.TB, what string, ask func() error) {
 	}
 }
 
-// serve serves in memory until the test ends.
+// serve serves in memory until the test ends, and returns a connection.
 func serve(t testing.TB, register func(grpc.ServiceRegistrar)) (*grpc.ClientConn, *grpc.Server) {
 	t.Helper()
 	listener := bufconn.Listen(256 << 10)

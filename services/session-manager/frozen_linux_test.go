@@ -17,8 +17,8 @@ import (
 
 func shortStall(c *Config) { c.DatabaseStall = config.Duration(300 * time.Millisecond) }
 
-// While the database does not answer, every request ends, those that come are refused at once, and the service
-// stops; when it answers again, all goes on.
+// While the database does not answer, every waiting request ends, new ones are refused at once, and the service can
+// stop. Once the database answers again, all work continues.
 func TestFrozenDatabase(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)
@@ -33,7 +33,7 @@ func TestFrozenDatabase(t *testing.T) {
 			server.Thaw()
 		}
 	}()
-	const crowd = 40 // more than there are connections
+	const crowd = 40 // more than the number of connections
 	answers := make(chan error, crowd)
 	for i := range crowd {
 		go func() {
@@ -86,7 +86,7 @@ func TestFrozenDatabase(t *testing.T) {
 	n.Stop() // fails the test if it takes longer than the deadline
 }
 
-// pools returns how often a connection was asked for.
+// pools returns the number of requests for a connection.
 func (n *node) pools() int64 {
 	pool, err := n.pool.Get()
 	if err != nil {
@@ -95,7 +95,7 @@ func (n *node) pools() int64 {
 	return pool.Stat().AcquireCount() + pool.Stat().CanceledAcquireCount()
 }
 
-// A database that answers and refuses writes is said to do so until it takes them again.
+// The service reports a database that answers but refuses writes, until it accepts writes again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

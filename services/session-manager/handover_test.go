@@ -10,7 +10,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// drained drains a node in the background until its runs have gone.
+// drained drains a node in the background; the channel closes when its runs are handed over.
 func (n *node) drained(t *testing.T) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -23,8 +23,9 @@ func (n *node) drained(t *testing.T) <-chan struct{} {
 	return done
 }
 
-// A run of a session-manager that drains goes on at another one under the same id, whatever the project wants of runs
-// that are cut off: it is told its steps, its beginning is shown once, and its message is written once.
+// A run of a draining session-manager continues in another one under the same id, whether or not the project wants
+// interrupted runs resumed. The next harness receives its steps, its beginning is shown once, and its message is
+// written once.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	for name, resume := range map[string]bool{"stop": false, "resume": true} {
@@ -75,8 +76,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A question stays open while its run is handed over: it is asked once, it is answered at the next session-manager, and
-// the next harness hears the answer.
+// A question stays open during a handover: it is asked once and answered at the next session-manager, and the next
+// harness receives the answer.
 func TestHandOverWithAQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -124,7 +125,8 @@ func TestHandOverWithAQuestion(t *testing.T) {
 	a.halt()
 }
 
-// A harness that stops hands its runs over to another by way of the session-manager that holds them: the lease stays.
+// A harness that stops hands its runs over to another harness through the session-manager that holds them, which
+// keeps the lease.
 func TestHarnessHandsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +137,7 @@ func TestHarnessHandsOver(t *testing.T) {
 		p.turn(1, true, call("c1", "file.read", `{}`))
 		p.tool(1, "c1", "file.read", `{}`, "x")
 		p.done(1)
-		w.harness.away.Store(true) // until the first try without one
+		w.harness.away.Store(true) // until one attempt has found no harness
 		p.handedOver()
 	}, func(p *play) {
 		p.turn(2, false, text("Done."))

@@ -13,8 +13,8 @@ import (
 	"kaged.dev/pkg/fault"
 )
 
-// A silent database, such as one in a paused container, makes the service unready like one that is away; it is
-// ready again once answers come.
+// A database that stops answering, such as one in a paused container, makes the service unready like an unreachable
+// one. The service is ready again once the database answers.
 func TestReadyWhileTheDatabaseHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -33,7 +33,7 @@ func TestReadyWhileTheDatabaseHangs(t *testing.T) {
 		}
 	}
 	t.Cleanup(goOn)
-	// A busy pool opens further connections, up to its bound, and Ready may get one of those.
+	// A busy pool opens further connections, up to its bound, and Ready may use a new one: stop those too.
 	eventually(t, "the service is unready", func() error {
 		rows, err := admin.Query(t.Context(), "select pid from pg_stat_activity where datname = $1 and pid <> "+
 			"pg_backend_pid()", w.database())

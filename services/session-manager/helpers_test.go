@@ -52,7 +52,7 @@ func (n *node) recorded(user, session string) []string {
 	return out
 }
 
-// count returns how many frames are of a type.
+// count returns the number of frames of a type.
 func count(list []string, kind string) int {
 	n := 0
 	for _, f := range list {

@@ -13,8 +13,8 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/idle"
 )
 
-// The harness is told of a session's first run, once, and what hooks add to the system prompt then is stored before the
-// run goes on and given to each later run, also after a restart (H-HOOK-START-01, H-HOOK-START-02).
+// The harness learns once that a run is a session's first. Additions of hooks to the system prompt are stored
+// before the run continues and given to each later run, also after a restart (H-HOOK-START-01, H-HOOK-START-02).
 func TestHooksAreAskedInTheFirstRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,7 @@ func TestHooksAreAskedInTheFirstRun(t *testing.T) {
 	}
 }
 
-// idleHook tells of its calls.
+// idleHook reports its calls.
 type idleHook struct{ calls chan idle.Call }
 
 func (idleHook) Name() string         { return "memory" }
@@ -68,7 +68,7 @@ func (h idleHook) OnSessionIdle(_ context.Context, call idle.Call) error {
 	return nil
 }
 
-// A hook for idle sessions is given the messages since the hooks were last called (H-HOOK-IDLE-01).
+// A hook for idle sessions receives the messages since the last call of the hooks (H-HOOK-IDLE-01).
 func TestAHookForIdleSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,8 +20,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// Cancelling reaches the harness, keeps the received part, ends the run as cancelled, and leaves no work to cancel.
-// A-RUN-CANCEL-01, A-RUN-CANCEL-02, H-CANCEL-01.
+// A cancellation reaches the harness, keeps the received part of the answer, and ends the run as cancelled; a
+// second cancellation is refused. A-RUN-CANCEL-01, A-RUN-CANCEL-02, H-CANCEL-01.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,7 +61,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A harness that does not react to a cancel is cut off, and the run ends all the same with its steps kept.
+// If a harness ignores a cancellation, its stream is closed, and the run ends as cancelled with its steps.
 func TestCancelIgnored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -92,8 +92,8 @@ func TestCancelIgnored(t *testing.T) {
 	}
 }
 
-// When the harness dies in the middle, the run has failed as interrupted, its completed steps are kept, every call
-// has a result, and the session takes the next message with that history. H-STREAM-FAF-01, H-STORE-05.
+// If the harness dies during a run, the run fails as interrupted with its completed steps, every call has a result,
+// and the session accepts the next message with that history. H-STREAM-FAF-01, H-STORE-05.
 func TestHarnessDies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,8 +137,8 @@ func TestHarnessDies(t *testing.T) {
 	}
 }
 
-// If the project says so, a run that lost its harness goes on in a new one from its last completed step, a bounded
-// number of times.
+// If the project wants that, a run that lost its harness continues in a new run from its last completed step, a
+// bounded number of times.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,7 +183,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A run is resumed by the next process if the one that ended it stops while the run's dependencies are away.
+// The next process resumes an interrupted run if the process that ended it stops while the run's dependencies are
+// unavailable.
 func TestResumeByTheNextProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +217,8 @@ func TestResumeByTheNextProcess(t *testing.T) {
 	}
 }
 
-// A resumed run begins only when the harness has it: one that is away for long costs no try.
+// A resumed run begins only once the harness has accepted it: a long outage of the harness does not use up
+// resumptions.
 func TestResumeWaitsForTheHarness(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -246,8 +248,8 @@ func TestResumeWaitsForTheHarness(t *testing.T) {
 	}
 }
 
-// A run that cannot be resumed is given up with a record of why, once and for all; a message that comes meanwhile,
-// and the end of the session, are that too.
+// A run that cannot be resumed is given up for good, with an audit record of the reason. A new message and the end
+// of the session give it up too.
 func TestResumeGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -304,7 +306,7 @@ func TestResumeGivenUp(t *testing.T) {
 	}
 }
 
-// A message that comes before an interrupted run goes on takes its place, and the record says so.
+// A message that comes before an interrupted run is resumed takes its place, and the audit log says so.
 func TestMessageInsteadOfResuming(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -338,8 +340,8 @@ func TestMessageInsteadOfResuming(t *testing.T) {
 	}
 }
 
-// A provider that cannot be reached is noted with the message, the run and the session, until a run succeeds again.
-// A-FAIL-03, A-CONTRA-18, H-FAIL-GEN-01.
+// A provider that cannot be reached is reported on the message, the run and the session, until a run succeeds
+// again. A-FAIL-03, A-CONTRA-18, H-FAIL-GEN-01.
 func TestProviderUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -374,7 +376,7 @@ func TestProviderUnreachable(t *testing.T) {
 	w.await(s, "events", `session.state {"state":"idle"}`)
 }
 
-// A harness that does not keep to its part fails the run with a sentence, and the session goes on.
+// A harness that breaks the protocol fails the run with an error, and the session continues.
 func TestHarnessMisbehaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -414,7 +416,7 @@ func TestHarnessMisbehaves(t *testing.T) {
 	}
 }
 
-// If the harness is away when a message comes, its run fails, and no other; the next one waits for it and works.
+// If the harness is unavailable when a message comes, only that message's run fails; the next run works again.
 func TestHarnessAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -440,7 +442,7 @@ func TestHarnessAway(t *testing.T) {
 	}
 }
 
-// Invalid numbers are dropped, and the run goes on.
+// Invalid numbers are dropped, and the run completes.
 func TestOddNumbers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -460,8 +462,8 @@ func TestOddNumbers(t *testing.T) {
 	w.await(s, "output", "message.end")
 }
 
-// A step that the store refuses for itself does not take the session with it: the run ends, and the session goes
-// on. One with unreadable steps has failed, says so, and takes messages.
+// If the store refuses one step, the run ends and the session continues. A session with unreadable steps fails,
+// says so, and accepts messages.
 func TestUnstorable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -512,7 +514,7 @@ func TestUnstorable(t *testing.T) {
 	w.await(s, "events", `session.state {"state":"failed"}`)
 	again := "Again."
 	eventually(t, "the message is taken by the process that holds the session", func() (err error) {
-		for _, at := range []*node{next, n} { // the first may take a lease that the other lets go of
+		for _, at := range []*node{next, n} { // the first may take a lease that the other has just released
 			posted, err = at.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &again})
 			if err == nil || !errors.Is(err, fault.StaleLease) {
 				break

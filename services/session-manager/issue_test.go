@@ -17,7 +17,7 @@ import (
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 )
 
-// issueService knows the issues 1 to 9 of every project.
+// issueService has the issues 1 to 9 of every project.
 type issueService struct {
 	issuev1.UnimplementedIssueServiceServer
 }
@@ -29,7 +29,7 @@ func (issueService) GetIssue(_ context.Context, req *apiv1.GetIssueRequest) (*ap
 	return &apiv1.GetIssueResponse{Issue: &apiv1.IssueDetail{Number: req.GetNumber()}}, nil
 }
 
-// issueTools has todos of issue 3 of ada's project music, which are counted down as they are asked for.
+// issueTools has open todos of issue 3 of ada's project music, one fewer at each request.
 type issueTools struct {
 	issuev1.UnimplementedIssueToolServiceServer
 	left *atomic.Int32
@@ -60,8 +60,8 @@ func issuesTo9(t testing.TB) grpc.ClientConnInterface {
 	return conn
 }
 
-// A run on an issue is given its open todos, at its start and with the results of each step of the root agent as they
-// are then; while they cannot be had it goes on without. T-TODO-STICKY-01, -04.
+// A run on an issue receives the issue's present open todos at its start and with the results of each step of the
+// root agent; if the lookup fails it continues without them. T-TODO-STICKY-01, -04.
 func TestARunIsGivenTheOpenTodos(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,7 +96,7 @@ func TestARunIsGivenTheOpenTodos(t *testing.T) {
 // bound creates a session that works on an issue.
 func (n *node) bound(user string, issue int64) string {
 	n.w.t.Helper()
-	n.session(user) // the project is loaded
+	n.session(user) // loads the project
 	created, err := n.Sessions.CreateSession(as(n.w.t, user),
 		&apiv1.CreateSessionRequest{ProjectId: "music", IssueNumber: issue})
 	if err != nil {
@@ -105,7 +105,8 @@ func (n *node) bound(user string, issue int64) string {
 	return created.GetId()
 }
 
-// A session works on an issue of its project from its creation on or from a change on, and its runs are told which.
+// A session works on an issue of its project since its creation or since an update, and its runs receive the
+// number.
 func TestASessionWorksOnAnIssue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -141,8 +142,8 @@ func TestASessionWorksOnAnIssue(t *testing.T) {
 	}
 }
 
-// One run at most works on an issue, across sessions and replicas; another session's message is refused until it is
-// over, and the session keeps its issue meanwhile.
+// At most one run works on an issue, across sessions and replicas. A message of another session is refused until
+// the run is over, and the first session keeps its issue meanwhile.
 func TestOneRunWorksOnAnIssue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,8 +173,8 @@ func TestOneRunWorksOnAnIssue(t *testing.T) {
 	two.run("ada", second, two.post("ada", second, "go").GetRunId())
 }
 
-// A changed issue is shown to each session of its project on each replica, and to no session of another project or
-// another operator. A-WS-EV-08, -09.
+// A changed issue is shown in each session of its project on each replica, and in no session of another project or
+// operator. A-WS-EV-08, -09.
 func TestChangedIssuesAreShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,8 +17,8 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// The workspace's records between calls are stored for their session, once though two processes are told of them,
-// and then acknowledged; those of an ended session are left to its end.
+// Audit records that a workspace produces between calls are stored for their session, once even if two processes
+// receive them, and then acknowledged. Those of an ended session are left to the end of the session.
 func TestLateRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

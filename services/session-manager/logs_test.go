@@ -24,10 +24,10 @@ func (n *node) logs(user string, req *apiv1.ListProjectLogsRequest) (*apiv1.List
 	return sessionmanagerv1.NewLogServiceClient(n.conn).ListProjectLogs(as(n.w.t, user), req)
 }
 
-// log is the log of the node's own lines.
+// log returns the logger of the node's own lines.
 func (n *node) log() *slog.Logger { return n.Service.logs.Tee(n.deps.Log) }
 
-// said returns the lines of the project's log that req selects, oldest first, without times and ids.
+// said returns the selected lines of the project's log, oldest first, without times and ids.
 func (n *node) said(user string, req *apiv1.ListProjectLogsRequest) (lines []string) {
 	n.w.t.Helper()
 	resp, err := n.logs(user, req)
@@ -40,7 +40,7 @@ func (n *node) said(user string, req *apiv1.ListProjectLogsRequest) (lines []str
 	return lines
 }
 
-// hearLogs returns the entries that gateways are told of.
+// hearLogs returns the log entries that gateways receive.
 func (w *world) hearLogs() <-chan *apiv1.LogEntry {
 	w.t.Helper()
 	heard := make(chan *apiv1.LogEntry, 1024)
@@ -63,9 +63,9 @@ func (w *world) hearLogs() <-chan *apiv1.LogEntry {
 	return heard
 }
 
-// A project's log tells what happened in it, for its operator alone: runs and their ends, the project itself, and the
-// daemon's own lines about its sessions. Pages and notices have the same entries under the same ids (A-LOGS-02,
-// A-LOGS-04, A-LOGS-08, A-LOGS-09).
+// A project's log has, for its operator only, its runs and their ends, changes of the project, and the daemon's own
+// lines about its sessions. Pages and notices have the same entries with the same ids (A-LOGS-02, A-LOGS-04,
+// A-LOGS-08, A-LOGS-09).
 func TestLogsOfAProject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,8 +135,8 @@ func TestLogsOfAProject(t *testing.T) {
 	}
 }
 
-// Pages have each entry once, also if entries are added meanwhile; what is wrong with a request is said, also to
-// another operator (A-LOGS-06).
+// Pages have each entry once, even if entries are added meanwhile. An invalid request is refused with its reason,
+// and another operator is refused (A-LOGS-06).
 func TestPagesOfLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -205,13 +205,13 @@ func TestPagesOfLogs(t *testing.T) {
 	}
 }
 
-// cursorOf returns a cursor as a client might make it up.
+// cursorOf returns a forged cursor.
 func cursorOf(list string, n int64, s string) string {
 	text := fmt.Sprintf(`{"v":1,"l":%q,"n":%d,"s":%q}`, list, n, s)
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-// A flood of one session is cut off with a line that says so, and leaves the log of others whole.
+// A flood of lines of one session is cut off with a warning, and does not affect the log of others.
 func TestFloodOfLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

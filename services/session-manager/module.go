@@ -9,7 +9,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// Module is session-manager as a process runs it.
+// Module is session-manager for the host of services.
 var Module = host.Module{
 	Name: "session-manager", Defaults: DefaultConfig(),
 	Needs: []string{"harness", "issue", "tool-runner"}, New: newModule,

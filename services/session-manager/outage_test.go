@@ -20,8 +20,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// A process that lost its lease without knowing it is refused, in the store and in the stream: its run ends once,
-// by the next holder, its later frames are not seen, and no request of it leaves.
+// The store and the stream refuse a process that lost its lease unnoticed: the next holder ends its run once, its
+// later frames are dropped, and it makes no further model request.
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -45,7 +45,7 @@ func TestZombie(t *testing.T) {
 	posted := old.post("ada", s, "Hi.")
 	w.await(s, "output", "message.delta")
 	eventually(t, "the turn is stored", func() error { return stepsAtLeast(old, s, posted.GetRunId(), 1) })
-	// The same node's next instance takes sessions held by the old one for dead.
+	// The same node's next instance releases the leases of the old instance as dead.
 	next := w.start("a")
 	run := next.run("ada", s, posted.GetRunId())
 	if run.GetOutcome() != "failed" || len(run.GetSteps()) != 1 {
@@ -82,7 +82,8 @@ func stepsAtLeast(n *node, session, run string, want int) error {
 	return err
 }
 
-// While NATS is away messages are taken, runs go on and are stored, and when it is back every frame comes, in order.
+// While NATS is unreachable messages are accepted and runs complete and are stored; once NATS is back every frame
+// is published in order.
 func TestNATSOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,8 +115,8 @@ func TestNATSOutage(t *testing.T) {
 	}
 }
 
-// A run with unread frames is read no further than the buffer allows, and goes on when they are read; it can be
-// cancelled all the same.
+// A run whose frames cannot be published stops reading its provider at the bound of the buffer, and continues once
+// they can. It can be cancelled meanwhile.
 func TestBackPressure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -147,7 +148,7 @@ func TestBackPressure(t *testing.T) {
 		}
 		return nil
 	})
-	// The transport's own buffer comes on top.
+	// The transport's own buffer comes in addition.
 	if before > 100 {
 		t.Errorf("%d KiB were read while nobody took them", before*32)
 	}
@@ -167,7 +168,7 @@ func TestBackPressure(t *testing.T) {
 	w.await(s, "output", "message.end")
 }
 
-// killer cuts every connection to the database but its own, until it is stopped.
+// killer terminates every connection to the database except its own, again and again, until it is stopped.
 func (w *world) killer() (stop func()) {
 	conn := w.admin()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -182,8 +183,8 @@ func (w *world) killer() (stop func()) {
 				w.t.Errorf("cutting connections: %v", err)
 				return
 			}
-			// At random, so that every statement is hit sooner or later, and so seldom that work goes on beside any load: a busy
-			// machine shows in the time the statement took.
+			// Random pauses hit every statement sooner or later. They grow with the time of the statement, so that work
+			// progresses on a busy machine too.
 			pause := time.NewTimer(time.Duration(5+rand.IntN(40))*time.Millisecond + 10*time.Since(begun))
 			<-pause.C
 		}
@@ -199,7 +200,7 @@ func (w *world) database() string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-// admin connects to another database of the server, so that this one can be cut off.
+// admin connects to another database of the server, so that it can cut off this one.
 func (w *world) admin() *pgx.Conn {
 	w.t.Helper()
 	u, err := url.Parse(w.owner)
@@ -219,8 +220,8 @@ func (w *world) connect(url string) *pgx.Conn {
 	return conn
 }
 
-// However often the database's connections break, at any moment, each run's steps are stored once and each run ends
-// once; a message that was answered with 202 is there, and any other is either there whole or not at all.
+// Even if database connections break at any moment, each run's steps are stored once and each run ends once. An
+// accepted message is stored; any other is stored completely or not at all.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -293,8 +294,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// A message that was stored just before the database stopped is there, its run goes on, and the session takes the
-// next one: the stop of a server leaves the result of its last commit unknown.
+// If the database stops after the commit of a message but before its answer, the message is stored, its run
+// continues, and the session accepts the next message.
 func TestStopsAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -315,7 +316,8 @@ func TestStopsAfterTheCommit(t *testing.T) {
 	}
 }
 
-// If the store refuses a change that is valid in memory, the session is read again: the two may differ.
+// If the store refuses a change that is valid in memory, the session is dropped and loaded again, because the two
+// may differ.
 func TestRefusedChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -339,8 +341,7 @@ func TestRefusedChange(t *testing.T) {
 	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
 }
 
-// A message to a session that another transaction keeps locked fails after a while, and holds up none to another
-// session.
+// A message to a session whose row another transaction locks fails after a while, and delays no other session.
 func TestLockedSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -392,8 +393,8 @@ func repeat(n int, f func(*play)) []func(*play) {
 	return out
 }
 
-// While the database is away requests say so, with its name; when it is back everything goes on, and a running run
-// has lost no step. A-FAIL-02.
+// While the database is unreachable requests fail with its name; once it is back all work continues, and an active
+// run has lost no step. A-FAIL-02.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,21 +21,21 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// toolRunner reads projects and remembers which sessions it was told have ended.
+// toolRunner reads projects and records the ended sessions that it is told of.
 type toolRunner struct {
 	toolrunnerv1.UnimplementedToolRunnerServiceServer
 	mu    sync.Mutex // guards the fields below
 	ended []string
-	calls []string // the received calls, as "read", "ended SESSION" and "listed SESSION"
-	away  bool     // fail ends and lists of sessions, and reads of projects
-	// runs are the sessions with a running command, for each a process and a cage.
+	calls []string // the received calls, such as "read", "ended SESSION" and "listed SESSION"
+	away  bool     // refuse calls as unavailable
+	// runs are the sessions with a running command: each has a process and a cage.
 	runs []string
-	// late, unless nil, are the events for each watcher; acknowledged are the acknowledged ones.
+	// late are the events for each watcher; acknowledged are the ids that watchers acknowledged.
 	late         []*toolrunnerv1.WorkspaceEvent
 	acknowledged []string
 }
 
-// WatchWorkspace sends the late events to each watcher, and keeps its acknowledgements.
+// WatchWorkspace sends the late events to each watcher, and records its acknowledgements.
 func (r *toolRunner) WatchWorkspace(
 	stream grpc.BidiStreamingServer[toolrunnerv1.WatchWorkspaceRequest, toolrunnerv1.WorkspaceEvent],
 ) error {
@@ -87,7 +87,7 @@ func (r *toolRunner) ReadProject(
 	return resp, nil
 }
 
-// ListTools lists a tool that only looks, which root agents have, and one that they are given.
+// ListTools returns a read-only tool that root agents have by default, and one that they must be given.
 func (r *toolRunner) ListTools(
 	context.Context, *toolrunnerv1.ListToolsRequest,
 ) (*toolrunnerv1.ListToolsResponse, error) {
@@ -97,7 +97,7 @@ func (r *toolRunner) ListTools(
 	}}, nil
 }
 
-// leave makes the workspace be away, or back.
+// leave makes the workspace unavailable, or available again.
 func (r *toolRunner) leave(yes bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *toolRunner) EndSession(
 	}, err
 }
 
-// SignalProcess notes the signal and its target.
+// SignalProcess records the signal and its target.
 func (r *toolRunner) SignalProcess(
 	_ context.Context, req *toolrunnerv1.SignalProcessRequest,
 ) (*toolrunnerv1.SignalProcessResponse, error) {
@@ -159,17 +159,17 @@ func (r *toolRunner) ListProcesses(
 	return resp, nil
 }
 
-// fakeHarness plays runs as the test says.
+// fakeHarness plays runs with functions of the test.
 type fakeHarness struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	t     testing.TB
 	mu    sync.Mutex // guards the fields below
 	plays []func(*play)
-	// compacts answers requests between runs; nil estimates.
+	// compacts answers requests between runs; nil returns an estimate.
 	compacts func(compactCall) (*harnessv1.CompactResponse, error)
 	began    chan *play
 
-	// away says that no run can be given to it; refused counts those that were not.
+	// away refuses new runs; refused counts the refusals.
 	away    atomic.Bool
 	refused atomic.Int64
 }
@@ -183,7 +183,7 @@ func (h *fakeHarness) conn(t testing.TB) grpc.ClientConnInterface {
 	return way{conn, h}
 }
 
-// way is how session-managers reach the harness.
+// way is the session-managers' connection to the harness.
 type way struct {
 	grpc.ClientConnInterface
 	h *fakeHarness
@@ -200,14 +200,14 @@ func (w way) NewStream(
 	return w.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
-// expect says how the next run goes. Other runs say hello.
+// expect adds functions for the next runs. Further runs use sayHello.
 func (h *fakeHarness) expect(plays ...func(*play)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.plays = append(h.plays, plays...)
 }
 
-// Run takes the start and the history in, and then plays.
+// Run receives the start and the history, and then plays.
 func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]) error {
 	p := &play{
 		stream: stream, stored: make(chan *harnessv1.StepStored, 64), cancelled: make(chan string, 1),
@@ -244,7 +244,7 @@ func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, 
 	return p.act(act)
 }
 
-// next returns the next run that begins.
+// next waits for the next run that begins and returns it.
 func (h *fakeHarness) next() *play {
 	h.t.Helper()
 	select {
@@ -256,7 +256,7 @@ func (h *fakeHarness) next() *play {
 	}
 }
 
-// play is a run as the harness sees it.
+// play is a run in the fake harness.
 type play struct {
 	stream    grpc.BidiStreamingServer[harnessv1.RunRequest, harnessv1.RunEvent]
 	start     *harnessv1.RunStart
@@ -266,9 +266,9 @@ type play struct {
 	cancelled chan string
 	decided   chan *harnessv1.ApprovalDecision
 	granted   chan *harnessv1.CallGranted
-	halted    chan struct{} // holds a token when the run is to be handed over
+	halted    chan struct{} // receives a value when the run is to be handed over
 	continued []*harnessv1.Continued
-	// cancelledOne are the invocations that are to stop; invocation is that of an agent below the root.
+	// cancelledOne receives the invocations to stop; invocation is that of an agent below the root, or "".
 	cancelledOne chan string
 	invocation   string
 }
@@ -300,10 +300,10 @@ func (p *play) listen() {
 	}
 }
 
-// errGone ends a play without a caller.
+// errGone ends a play whose caller is gone.
 var errGone = errors.New("gone")
 
-// act plays, and ends when the caller goes away wherever the play stands.
+// act plays, and ends wherever the play is when the caller goes away.
 func (p *play) act(f func(*play)) (err error) {
 	defer func() {
 		switch r := recover(); r {
@@ -320,16 +320,16 @@ func (p *play) act(f func(*play)) (err error) {
 	return nil
 }
 
-// errCrash is the stream's error when a harness dies.
+// errCrash is the stream's error if a harness dies.
 var errCrash = io.ErrUnexpectedEOF
 
-// Errors of the harness in place of an end.
+// errors of the harness instead of an end
 var (
 	errRefused error = fault.New(fault.PayloadTooLarge, "The conversation is too large.")
 	errAway    error = fault.New(fault.Unavailable, "The harness stops.")
 )
 
-// handsOver waits until the run is to be handed over, and finishes so.
+// handsOver waits until the run is to be handed over, and then does so.
 func (p *play) handsOver() {
 	select {
 	case <-p.halted:
@@ -339,7 +339,7 @@ func (p *play) handsOver() {
 	p.handedOver()
 }
 
-// handedOver finishes as a harness that hands the run over.
+// handedOver reports the end of a run that is handed over.
 func (p *play) handedOver() {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: &harnessv1.RunFinished{
 		Outcome: harnessv1.Outcome_OUTCOME_HANDED_OVER,
@@ -368,7 +368,7 @@ func (p *play) awaitStored(step int32, part harnessv1.StepPart) *harnessv1.StepS
 	}
 }
 
-// hang waits until the caller cancels or goes away, and returns the reason.
+// hang waits for a cancellation and returns its reason; it ends the play if the caller goes away.
 func (p *play) hang() string {
 	select {
 	case reason := <-p.cancelled:
@@ -400,7 +400,7 @@ func call(id, name, input string) *harnessv1.Block {
 	}
 }
 
-// turn reports a turn; with wait it waits until it is stored.
+// turn reports a turn; with wait it waits until the turn is stored.
 func (p *play) turn(step int32, wait bool, blocks ...*harnessv1.Block) *harnessv1.StepStored {
 	stop := harnessv1.StopReason_STOP_REASON_STOP
 	for _, b := range blocks {

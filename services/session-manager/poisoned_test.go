@@ -10,8 +10,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// poison are rows as an older version, a defect or a hand in the database may have left them. Each statement spoils
-// the columns that its key names, in every session.
+// poison has statements that corrupt the column named by the key in every session, as an older version, a bug or a
+// manual edit may.
 var poison = map[string]string{
 	"the largest counts":   "update runs set tokens_in = 9223372036854775807, tokens_out = 9223372036854775807",
 	"negative counts":      "update runs set tokens_in = -9223372036854775808, tokens_out = -1",
@@ -29,8 +29,8 @@ var poison = map[string]string{
 	"deep input of a call": "",
 }
 
-// For any content of a session's row, the service starts, and the session and its neighbours are loaded, listed,
-// shown, used and ended.
+// With any corrupt content of a session's rows, the service starts, and the session and its neighbours can be
+// loaded, listed, read, used and ended.
 func TestPoisonedDatabase(t *testing.T) {
 	t.Parallel()
 	for name, sql := range poison {
@@ -78,7 +78,7 @@ func TestPoisonedDatabase(t *testing.T) {
 	}
 }
 
-// readAll reads a session in every way, over a wire, and fails if a read fails or is incomplete.
+// readAll reads a session through every RPC, and fails the test if a read fails or is incomplete.
 func readAll(t *testing.T, n *node, s string) {
 	t.Helper()
 	if got := n.get("ada", s).GetTotals(); got.GetTokensIn() < 0 || got.GetTokensIn() > 1<<53 || got.GetTokensOut() < 0 ||

@@ -14,9 +14,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// An operator reads the system prompts of the root agent and of the agents at work below it, as their files are. A
-// run keeps the prompts of its beginning; between runs the list shows those of the next run (H-PROMPT-VIS-01,
-// H-TEST-PROMPT-01).
+// An operator reads the system prompts of the root agent and of the active agents below it. A run keeps the prompts
+// of its beginning; between runs the list has those of the next run (H-PROMPT-VIS-01, H-TEST-PROMPT-01).
 func TestPromptsOfASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// crowded is a world in which a project has few slots.
+// crowded is a world with few slots.
 func crowded(t *testing.T, perProject, perOperator int) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -35,8 +35,9 @@ func (n *node) resume(user, session string) (*apiv1.ResumeSessionResponse, error
 	return n.Sessions.ResumeSession(as(n.w.t, user), &apiv1.ResumeSessionRequest{SessionId: session})
 }
 
-// A message without a slot waits: session and run say so, no model is asked, and the operator resumes it when a slot
-// is free (A-MSG-POST-05, A-MSG-POST-06, A-MSG-POST-09, A-QUEUE-RES-01 to A-QUEUE-RES-05, A-RUN-STATE-01).
+// A message without a free slot waits: its session is queued, its run pending, and no model call is made until the
+// operator resumes it with a free slot (A-MSG-POST-05, A-MSG-POST-06, A-MSG-POST-09, A-QUEUE-RES-01 to
+// A-QUEUE-RES-05, A-RUN-STATE-01).
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 1, 9)
@@ -99,8 +100,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A message that waits is withdrawn by discard, by a cancel of its run and by the end of its session: it stays in the
-// history and no model is ever given it (A-QUEUE-DEL-01 to A-QUEUE-DEL-03, A-MSG-LIST-05).
+// A waiting message is withdrawn by a discard, by a cancellation of its run and by the end of its session. It stays
+// in the history, and no model receives it (A-QUEUE-DEL-01 to A-QUEUE-DEL-03, A-MSG-LIST-05).
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 9, 1)
@@ -158,8 +159,8 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// Slots are exact however many messages come at once to two replicas, and a queued message outlives both: only an
-// operator starts it.
+// The number of slots is exact even if many messages come to two replicas at once. A queued message survives
+// restarts of both, and only an operator starts it.
 func TestSlotsAreExact(t *testing.T) {
 	t.Parallel()
 	const limit, crowd = 3, 12
@@ -208,7 +209,7 @@ func TestSlotsAreExact(t *testing.T) {
 	}
 }
 
-// Consoles are told of sessions and counts after each change, and of no other thing (A-SYS-07, A-SYS-08).
+// Consoles receive notices of sessions and counts after each change, and no others (A-SYS-07, A-SYS-08).
 func TestSystemNotices(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 1, 9)

@@ -17,9 +17,9 @@ func (n *node) take(user, limit string, wanted int32) (*sessionmanagerv1.TakeTok
 	)
 }
 
-// Two replicas together give an operator as many tokens as the limit says and no more, however many ask at once;
-// then they say when there is one again. Other limits and other operators have their own (A-RATE-01 to A-RATE-06,
-// A-RATE-08).
+// Two replicas together give an operator no more tokens than the limit, even if many request them at once; a
+// refusal has the time until the next token. Other limits and other operators are independent (A-RATE-01 to
+// A-RATE-06, A-RATE-08).
 func TestRatesAreShared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -45,7 +45,7 @@ func TestRatesAreShared(t *testing.T) {
 			})
 		}
 		work.Wait()
-		// What a minute gives back while the test runs counts as well.
+		// Tokens that refill during the test count as well.
 		if n := taken.Load(); n < most || n > most+most/4 || refused.Load() == 0 {
 			t.Errorf("%s: %d tokens of %d were taken, %d requests refused", limit, n, most, refused.Load())
 		}

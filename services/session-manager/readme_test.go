@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The README tells every key of the configuration.
+// The README names every key of the configuration.
 func TestTheREADMETellsEveryKey(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("README.md")

@@ -10,8 +10,8 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// readyUnary refuses calls until the service is ready. A call that needs the database fails at once while it does
-// not answer, and ends when that begins.
+// readyUnary refuses calls until the service is ready. While the database does not answer, a call that needs it
+// fails at once, and one in progress is cancelled.
 func (s *Service) readyUnary(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {

@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// methods are all methods that a server has.
+// methods returns all methods of a server.
 func methods(t *testing.T, server *grpc.Server) (list []protoreflect.MethodDescriptor) {
 	t.Helper()
 	for name := range server.GetServiceInfo() {
@@ -59,7 +59,7 @@ func callEmpty(ctx context.Context, conn *grpc.ClientConn, m protoreflect.Method
 	return err
 }
 
-// Every method refuses calls until the database is open, with one sentence.
+// Every method refuses calls with the same error until the database is open.
 func TestNotReady(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
@@ -75,8 +75,8 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// Every method refuses calls without an operator, but for those that the contract names: calls of other services,
-// and those of a browser that is about to sign in.
+// Every method refuses calls without an operator, except those that the contract names: calls of other services,
+// and those of a browser that is signing in.
 func TestOperatorIsRequired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

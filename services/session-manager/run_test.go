@@ -15,9 +15,10 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// A message is answered: 202 with ids, frames in the order and form the API says, the message stored with how it
-// came about, the session idle again, totals summed. A-MSG-POST-02, A-WS-OUT-01, A-WS-OUT-02, A-WS-OUT-05,
-// A-WS-EV-01, A-WS-EV-05, A-WS-EV-06, H-PERS-01, H-PERS-02, H-STREAM-EV-01, H-STREAM-MAP-03.
+// A message is accepted with ids, its frames have the order and form that the API defines, the answer is stored
+// with its metadata, and the session is idle again with its totals updated. A-MSG-POST-02, A-WS-OUT-01,
+// A-WS-OUT-02, A-WS-OUT-05, A-WS-EV-01, A-WS-EV-05, A-WS-EV-06, H-PERS-01, H-PERS-02, H-STREAM-EV-01,
+// H-STREAM-MAP-03.
 func TestOneMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -68,9 +69,9 @@ func TestOneMessage(t *testing.T) {
 	}
 }
 
-// A run with tools stores each half of a step before the harness goes on, shows each call and result, and becomes
-// one message; the next run is given it back in turns and results. H-STREAM-EV-03, H-STORE-01, H-STORE-02,
-// H-PERS-03, A-MSG-LIST-03, A-WS-OUT-03, A-WS-OUT-04, T-DISP-05, T-T20-02.
+// A run with tools stores each half of a step before the harness continues, shows each call and result, and becomes
+// one message, which the next run receives as turns and results. H-STREAM-EV-03, H-STORE-01, H-STORE-02, H-PERS-03,
+// A-MSG-LIST-03, A-WS-OUT-03, A-WS-OUT-04, T-DISP-05, T-T20-02.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,7 +131,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// Text too long for a frame is shortened there, or split in a stream, and kept whole in the message.
+// Text that is too long for a frame is shortened in the frame, or split into several deltas; the message has the
+// full text.
 func TestLongFrames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,7 +176,8 @@ func TestLongFrames(t *testing.T) {
 	}
 }
 
-// Of many messages at once exactly one is taken, and the others are told which. H-STREAM-ENTRY-03, A-MSG-POST-07.
+// One of many simultaneous messages is accepted, and the others are refused with its id. H-STREAM-ENTRY-03,
+// A-MSG-POST-07.
 func TestConcurrentPosts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +219,7 @@ func TestConcurrentPosts(t *testing.T) {
 	}
 }
 
-// Overrides of a message stay with the session, reach the harness, and lead the root agent's calls elsewhere.
+// Overrides of a message are stored in the session, reach the harness, and redirect the root agent's model calls.
 // A-MSG-POST-03, A-MSG-POST-04, A-SESS-PUT-06.
 func TestOverrides(t *testing.T) {
 	t.Parallel()
@@ -248,7 +251,7 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
-// A session has the tools of its project at the time it began; later changes are for later sessions (T-RES-03).
+// A session keeps the tools that its project had at its creation; later changes affect later sessions (T-RES-03).
 func TestToolsAreThoseOfTheBeginning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -268,8 +271,9 @@ func TestToolsAreThoseOfTheBeginning(t *testing.T) {
 	}
 }
 
-// Prompts and bindings are those of the message, the project's file that of the session; routes that change during
-// a run come with the next answer. H-PROMPT-HOT-01, H-PROV-ALIAS-02.
+// A run uses the prompts and bindings at the time of its message and the project file at the creation of its
+// session. Routes that change during a run come with the next answer to the harness. H-PROMPT-HOT-01,
+// H-PROV-ALIAS-02.
 func TestWhatARunIsGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -317,8 +321,8 @@ func TestWhatARunIsGiven(t *testing.T) {
 	}
 }
 
-// The harness's records are stored with their subjects, under the run's operator, session and request, and the
-// record of model requests continues.
+// The harness's audit records are stored with the run's operator, project and request, and the hash chain of model
+// requests continues in the next run.
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -365,7 +369,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// A model call that is made again is announced.
+// A retried model call is announced.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -388,7 +392,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// An answer that broke off is taken back on the channel of its text, recorded, and no part of the message.
+// An answer that broke off is retracted on the channel of its text, audited, and not part of the message.
 func TestRetract(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -422,7 +426,7 @@ func TestRetract(t *testing.T) {
 	}
 }
 
-// A running tool's output is shown as it comes, and not stored.
+// A running tool's output is shown as it comes, but not stored.
 func TestToolOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -38,34 +38,36 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 )
 
-// Deps are the dependencies of a [Service]. Every field but AppURL and LocalConfig is needed.
+// Deps are the dependencies of a [Service]. Every field is required unless it says otherwise.
 type Deps struct {
 	Log     *slog.Logger
 	Version string
-	// NoSandbox says that cages are switched off on this daemon.
+	// NoSandbox says that cages are switched off in this process.
 	NoSandbox bool
-	// Self is this process as others see it.
+	// Self is this process as a lease holder.
 	Self lease.Holder
-	// DatabaseURL connects as the owner of the schema, AppURL as the services' role; empty means the owner steps down.
+	// DatabaseURL connects as the owner of the schema; if it is empty, another process migrates the schema. AppURL
+	// connects as the services' role; if it is empty, DatabaseURL is used and switches to that role.
 	DatabaseURL, AppURL string
 	NATS                bus.Config
 	Harness, Issue      grpc.ClientConnInterface
-	// System is the shared deployment, Workspaces are the names of its workspaces.
+	// System is the configuration of a shared deployment, Workspaces are the names of its workspaces; both may be
+	// empty.
 	System     config.System
 	Workspaces []string
-	// ToolRunner reaches the tool-runner of a workspace; the empty name is that of the default one.
+	// ToolRunner connects to the tool-runner of a workspace; the empty name is the default workspace.
 	ToolRunner func(workspace string) (grpc.ClientConnInterface, error)
-	// DialAddress reaches another session-manager at the address of a lease.
+	// DialAddress connects to the session-manager at the address of a lease.
 	DialAddress func(address string) (grpc.ClientConnInterface, error)
-	// LocalConfig is the path of local.toml; "" stands for an empty configuration.
+	// LocalConfig is the path of local.toml; "" means an empty configuration.
 	LocalConfig string
-	// Telemetry are the process's traces and metrics. It may be nil.
+	// Telemetry is the process's traces and metrics. It may be nil.
 	Telemetry *telemetry.Kit
-	// IdleHooks are called when a session has been idle for a while; none where no part of the process names any.
+	// IdleHooks are called when a session has been idle for some time. It may be nil.
 	IdleHooks []idle.Hook
 }
 
-// Service is session-manager. Its contexts are built by [New] and refuse calls until [Service.Run] has opened the
+// Service is session-manager. [New] builds its contexts, which refuse calls until [Service.Run] has opened the
 // database.
 type Service struct {
 	cfg    Config
@@ -121,7 +123,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// workspaceWait is how long runs wait for a drained workspace, 0 in a deployment of one operator.
+// workspaceWait returns the maximum time that runs wait for a drained workspace, 0 in a deployment for one
+// operator.
 func workspaceWait(s config.System) time.Duration {
 	if !s.Enabled {
 		return 0
@@ -143,15 +146,15 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	})
 }
 
-// Notify sends messages on a subject of NATS to its listeners of now. It fails with unavailable.
+// Notify sends messages on a NATS subject to its present subscribers. It fails with unavailable.
 func (s *Service) Notify(ctx context.Context, subject string, messages ...[]byte) error {
 	return s.sessions.Notify(ctx, subject, messages...)
 }
 
-// reflection is the prefix of reflection's methods, which the log alone records.
+// reflection is the prefix of the reflection methods, which are logged but not audited.
 const reflection = "/grpc.reflection."
 
-// DebugCalled implements host.DebugAuditor: without its record a call is not made.
+// DebugCalled implements host.DebugAuditor: a call that cannot be audited is not made.
 func (s *Service) DebugCalled(ctx context.Context, c rpc.DebugCall) error {
 	if strings.HasPrefix(c.Method, reflection) {
 		return nil
@@ -162,8 +165,8 @@ func (s *Service) DebugCalled(ctx context.Context, c rpc.DebugCall) error {
 	return s.audit.Debugged(ctx, c)
 }
 
-// Ready fails while the service cannot work: before the database is open, and while it does not answer or refuses
-// writes. Without NATS it works; only streaming waits.
+// Ready fails while the service cannot work: before the database is open, and while the database does not answer or
+// refuses writes. Without NATS the service works; only the frames wait.
 func (s *Service) Ready(ctx context.Context) error {
 	if !s.ready.Load() {
 		return database.NotOpen()
@@ -178,7 +181,7 @@ func (s *Service) Ready(ctx context.Context) error {
 	return postgres.Ping(ctx, pool)
 }
 
-// parts are the doctor's questions besides the workspace.
+// parts returns the doctor's checks other than those of the workspace.
 func (s *Service) parts() []doctor.Part {
 	return []doctor.Part{
 		{Name: "PostgreSQL", Check: func(ctx context.Context) (string, error) { return "answers", s.Ready(ctx) }},
@@ -186,15 +189,15 @@ func (s *Service) parts() []doctor.Part {
 	}
 }
 
-// Drain implements host.Drainer: runs end, or reach their next completed step, and sockets are told.
+// Drain implements host.Drainer: runs are handed over at their next safe point or ended, and sockets are told.
 func (s *Service) Drain(ctx context.Context) {
 	if s.ready.Load() {
 		s.sessions.Drain(ctx)
 	}
 }
 
-// Run implements host.Service. It fails if the schema cannot be used, such as one of a newer version, or the
-// service cannot be made ready in it; a database that is away is waited for.
+// Run implements host.Service. It waits for an unreachable database. It fails if the schema cannot be used, such as
+// one of a newer version, or a context cannot be prepared.
 func (s *Service) Run(ctx context.Context) error {
 	pool, err := s.openPool(ctx)
 	if pool == nil {
@@ -203,7 +206,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer postgres.Close(pool, s.cfg.DatabaseStall.D())
 	s.pool.Open(pool)
 	defer s.pool.Close()
-	// The stream outlives the sessions, because it carries their last frames.
+	// The stream ends after the sessions, because they publish last frames.
 	var work sync.WaitGroup
 	streaming, stopStreaming := context.WithCancel(context.WithoutCancel(ctx))
 	work.Go(func() { s.sessions.Stream(streaming) })
@@ -229,10 +232,10 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// pauses are between the tries while the database is away.
+// pauses are the pauses between retries while the database is unreachable.
 var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
 
-// retry calls f until it does not fail with unavailable, or ctx ends.
+// retry calls f until it succeeds or fails other than with unavailable, or ctx ends.
 func (s *Service) retry(ctx context.Context, f func() error) error {
 	var err error
 	for range pauses.Each(ctx) {

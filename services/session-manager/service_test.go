@@ -23,7 +23,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
 
-// session-manager can be built and dropped, runs, stops when told, twice on the same data, and leaves no goroutine
+// session-manager can be built and dropped, runs, stops on request, twice on the same data, and leaves no goroutine
 // behind.
 func TestLifecycle(t *testing.T) {
 	nats := bustest.Server(t)
@@ -38,7 +38,8 @@ func TestLifecycle(t *testing.T) {
 	})
 }
 
-// Without its stores session-manager runs, names the missing ones, and stops when told.
+// If its stores are unreachable, session-manager runs, refuses requests with the name of the missing store, and
+// stops on request.
 func TestStoresAway(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, harness: newHarness(t), tools: &toolRunner{}}
@@ -68,7 +69,7 @@ func TestStoresAway(t *testing.T) {
 	}
 }
 
-// service is a session-manager without NATS.
+// service returns a session-manager without NATS.
 func (w *world) service(owner, app string) *Service {
 	w.t.Helper()
 	service, err := New(DefaultConfig(), Deps{
@@ -82,7 +83,7 @@ func (w *world) service(owner, app string) *Service {
 	return service
 }
 
-// spoilt returns a service with a database that was migrated and then changed by a statement.
+// spoilt returns a service whose database was migrated and then changed by a statement.
 func spoilt(t *testing.T, statement string) *Service {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
@@ -101,7 +102,7 @@ func spoilt(t *testing.T, statement string) *Service {
 	return w.service(owner, app)
 }
 
-// A database of a newer version ends the service with a sentence instead of being waited for.
+// If the database has a newer schema, the service ends with an error instead of waiting.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	if err := spoilt(t, "update session_manager.schema_version set version = version + 1").
@@ -110,7 +111,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// An error in preparing the database, other than a database that is away, ends the service with the cause.
+// If preparing the database fails for any reason but an unreachable database, the service ends with the cause.
 func TestBootFails(t *testing.T) {
 	t.Parallel()
 	err := spoilt(t, "drop function session_manager.audit_ensure_partitions").Run(t.Context())
@@ -119,7 +120,7 @@ func TestBootFails(t *testing.T) {
 	}
 }
 
-// A setting that makes no sense is refused with its key.
+// An invalid setting is refused with its key.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	if err := DefaultConfig().Validate(); err != nil {

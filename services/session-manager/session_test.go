@@ -25,8 +25,8 @@ import (
 	sessionsstore "kaged.dev/services/session-manager/internal/sessions/store"
 )
 
-// A session begins idle, with no work, under one name that is shown twice, and is listed newest first.
-// A-SESS-NEW-01, A-SESS-NEW-02, A-SESS-LIST-01, A-SESS-LIST-02, A-CONTRA-03, A-WIRE-PAGE-01.
+// A new session is idle, has no run, returns its label also as its name, and is listed newest first. A-SESS-NEW-01,
+// A-SESS-NEW-02, A-SESS-LIST-01, A-SESS-LIST-02, A-CONTRA-03, A-WIRE-PAGE-01.
 func TestCreateAndList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +74,8 @@ func TestCreateAndList(t *testing.T) {
 	}
 }
 
-// Sessions of all projects are listed newest first, and found by their names and messages once those are committed;
-// sessions of others never are.
+// Sessions of all projects are listed newest first, and found by their names and messages after those are
+// committed; another operator's sessions never are.
 func TestSearchSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -171,7 +171,7 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
-// Sessions of others, and unknown ids, are not found by any request.
+// Another operator's sessions, and unknown ids, are not found by any RPC.
 func TestForeignSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -208,8 +208,8 @@ func TestForeignSessions(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// Changing a session tells null from absent and range from form, and leaves the other fields alone. A-SESS-PUT-01
-// to A-SESS-PUT-07, A-CONTRA-04, A-TEST-11.
+// An update distinguishes null from absent and an invalid range from an invalid type, and leaves the other fields
+// unchanged. A-SESS-PUT-01 to A-SESS-PUT-07, A-CONTRA-04, A-TEST-11.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +222,7 @@ func TestUpdate(t *testing.T) {
 		req  *req
 		code fault.Code
 		http int
-		want string // label, model, steps, tokens after it
+		want string // label, model, steps and tokens after the update
 	}{
 		{"nothing", &req{}, fault.BadRequest, 0, ""},
 		{"label", &req{Label: str("  one ")}, 0, 0, "one . 0 0"},
@@ -318,7 +318,7 @@ func TestPostRefusals(t *testing.T) {
 	}
 }
 
-// A fork begins with its source's conversation, also after the source has ended, and then goes its own way.
+// A fork begins with its source's conversation, even if the source has ended, and is independent from then on.
 // A-SESS-NEW-04.
 func TestFork(t *testing.T) {
 	t.Parallel()
@@ -352,8 +352,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// Messages are listed in order, from the start or after one that was seen, and from the end, where each page counts the
-// turns before it. A-MSG-LIST-01, A-MSG-LIST-06.
+// Messages are listed in order, from the first or after a given one, and newest first; then each page has the
+// number of turns before it. A-MSG-LIST-01, A-MSG-LIST-06.
 func TestListMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -433,7 +433,7 @@ func TestListMessages(t *testing.T) {
 	}
 }
 
-// Ending a session cancels its run, tells its socket and its workspace, and leaves a session that is only readable.
+// Ending a session cancels its run, tells its socket and its workspace, and leaves it readable but refuses changes.
 // A-SESS-DEL-01, A-MSG-POST-09.
 func TestEnd(t *testing.T) {
 	t.Parallel()
@@ -489,8 +489,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A workspace that could not be told that a session has ended is told as soon as it can be, also by another process
-// than the one that ended it, and then no more.
+// A workspace that could not be told of a session's end is told once it is reachable, also by another process than
+// the one that ended the session, and only once.
 func TestEndIsToldInTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -527,7 +527,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 		}
 		return err
 	})
-	// The ended processes are recorded with the news, once, even if two processes have told it.
+	// The audit records of the ended processes are stored once, even if two processes tell the workspace.
 	pool := b.pool
 	if err := sessionsstore.NewSessions(pool).ToolsEnded(t.Context(), untold,
 		[]contract.Record{{Type: "shell.executed"}}); err != nil {
@@ -543,7 +543,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 	}
 }
 
-// Unregistering a project ends its sessions, wherever they are held. A-PROJ-DEL-01.
+// Unregistering a project ends its sessions in every process that holds them. A-PROJ-DEL-01.
 func TestUnregister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -566,7 +566,7 @@ func TestUnregister(t *testing.T) {
 	}
 }
 
-// A crowd of messages that comes at once is taken in by and by, and every one of them is answered.
+// Many simultaneous messages are accepted a few at a time, and each is answered.
 func TestACrowdStartsByAndBy(t *testing.T) {
 	t.Parallel()
 	n := newWorld(t).start("a")

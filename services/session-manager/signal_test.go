@@ -8,8 +8,9 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// An operator sends a signal to a command of a session of theirs, which is recorded. A signal that is not offered, a
-// command that does not run for the session and another's session are refused before the workspace is asked.
+// An operator sends a signal to a command of an own session, and the audit log has it. An unsupported signal, a
+// command that does not run for the session, and another operator's session are refused before the workspace is
+// called.
 func TestSignalProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// An operator sees their model calls' use since a moment, by project and model: settled calls only, an unsettled
-// one as an estimate once its run has ended, and no other operator's.
+// An operator sees the use of own model calls since a time, by project and model: only settled calls, and unsettled
+// ones as estimates once their run has ended.
 func TestGetSpend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

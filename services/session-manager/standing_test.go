@@ -9,7 +9,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// pushes asks about a push of a branch as the harness does.
+// pushes requests an approval for a push of a branch like the harness.
 func (p *play) pushes(id, branch string) {
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_Approval{Approval: &harnessv1.ApprovalRequested{
 		ApprovalId: id, ToolCallId: "c1", Step: 1, Audit: auditRecords("tool.called", "tool.approval.requested"),
@@ -21,7 +21,7 @@ func (p *play) pushes(id, branch string) {
 	}}})
 }
 
-// pushing is a run that asks about pushes, one after the other.
+// pushing is a run that requests approvals for pushes one after the other.
 func pushing(decided chan<- *harnessv1.ApprovalDecision, prefix string, branches ...string) func(*play) {
 	return func(p *play) {
 		p.model()
@@ -52,9 +52,9 @@ func (n *node) stands(user string, req *apiv1.AnswerApprovalRequest) (*apiv1.App
 	return resp.GetApproval(), err
 }
 
-// An answer for the session allows the same command there without a question, once it is known what was shown; one
-// for the project does so in each of its sessions, until it is revoked. Records and the request name the standing
-// approval.
+// An answer with scope session and the hash of the shown call allows the same command in that session without a
+// question; one with scope project does so in each session of the project, until it is revoked. Audit records and
+// the approved request name the standing approval.
 func TestStandingApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,7 +115,7 @@ func TestStandingApprovals(t *testing.T) {
 		t.Errorf("records %q", r)
 	}
 
-	// Another session is asked, and answers for every push of the project.
+	// The other session is asked, and answers for every push of the project.
 	w.harness.next()
 	w.harness.expect(pushing(decided, "q2", "main", "next"))
 	posted := n.post("ada", other, "Push.")
@@ -142,7 +142,7 @@ func TestStandingApprovals(t *testing.T) {
 	_, err = n.Sessions.RevokeStandingApproval(as(t, "eve"),
 		&apiv1.RevokeStandingApprovalRequest{Id: wide.GetStandingApprovalId()})
 	refused(t, err, fault.NotFound)
-	for range 2 { // once more changes nothing
+	for range 2 { // the second revocation changes nothing
 		revoked, err := n.Sessions.RevokeStandingApproval(
 			as(t, "ada"), &apiv1.RevokeStandingApprovalRequest{Id: wide.GetStandingApprovalId()},
 		)

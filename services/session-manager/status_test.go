@@ -7,8 +7,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// A project's status counts its sessions by state, its agents' answers and their cost, and has its last ten runs,
-// newest first (A-STAT-01 to A-STAT-08).
+// A project's status has the number of its sessions by state, its agents' answers and their cost, and its last ten
+// runs, newest first (A-STAT-01 to A-STAT-08).
 func TestProjectStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

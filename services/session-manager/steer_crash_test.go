@@ -11,8 +11,8 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// A message that steers is in the conversation once, wherever the holder is killed around it: after it was stored,
-// before and after the boundary that delivers it, and after the end of a run that came first.
+// A steering message is in the conversation once, at whatever moment the holder is killed: after it was stored,
+// before and after the boundary that delivers it, and around the end of a run that ends first.
 func TestKilledWhileSteered(t *testing.T) {
 	t.Parallel()
 	for point, c := range map[crash.Point]struct {

@@ -13,7 +13,7 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// steer posts a message for the run at work.
+// steer posts a message for the active run.
 func (n *node) steer(user, session, content string) *apiv1.PostMessageResponse {
 	n.w.t.Helper()
 	resp, err := n.trySteer(user, session, content)
@@ -29,7 +29,7 @@ func (n *node) trySteer(user, session, content string) (*apiv1.PostMessageRespon
 	})
 }
 
-// oneStep plays a step with a tool, and waits in it until it is let go on. It returns what comes with the results.
+// oneStep plays a step with a tool, and pauses in it until on receives. It returns the answer to the results.
 func oneStep(p *play, step int32, working chan<- struct{}, on <-chan struct{}) *harnessv1.StepStored {
 	id := fmt.Sprint("c", step)
 	p.turn(step, true, call(id, "shell.bash", `{}`))
@@ -39,7 +39,7 @@ func oneStep(p *play, step int32, working chan<- struct{}, on <-chan struct{}) *
 	return p.done(step)
 }
 
-// occurs returns how often a text is in a list.
+// occurs returns the number of occurrences of a text in a list.
 func occurs(list []string, text string) (n int) {
 	for _, t := range list {
 		if t == text {
@@ -67,8 +67,7 @@ func said(history []*harnessv1.Message) (list []string) {
 	return list
 }
 
-// steered returns the states of messages that steer, in the order of their frames.
-// steeredAs waits until the frames of messages that steer are as wanted.
+// steeredAs waits until the frames of steering messages have the wanted contents, states and steps.
 func (w *world) steeredAs(session string, want ...string) {
 	w.t.Helper()
 	eventually(w.t, "the frames of messages that steer", func() error {
@@ -79,6 +78,7 @@ func (w *world) steeredAs(session string, want ...string) {
 	})
 }
 
+// steered returns the contents, states and steps of the frames of steering messages, in order.
 func (w *world) steered(session string) (list []string) {
 	w.t.Helper()
 	for _, f := range w.channel(session, "output") {
@@ -96,8 +96,8 @@ func (w *world) steered(session string) (list []string) {
 	return list
 }
 
-// Messages that steer wait for the next step boundary of the run: the root agent reads them behind the results of its
-// tools, in their order, and so does every later run; frames and messages show them in that place.
+// Steering messages wait for the run's next step boundary: the root agent receives them after the results of its
+// tools, in order, and so does every later run; frames and messages show them in that place.
 func TestSteer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -154,7 +154,7 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// A run that is completed before its next boundary is followed by one that answers the messages that were to steer it.
+// If a run completes before it receives its steering messages, a run that answers them follows.
 func TestSteeredTooLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,7 +193,7 @@ func TestSteeredTooLate(t *testing.T) {
 	w.steeredAs(s, "Use tabs. queued 0", "Be brief. queued 0", "Use tabs. next 0", "Be brief. next 0")
 }
 
-// The messages of a run that failed or was cancelled stay in the conversation, and start no run by themselves.
+// The steering messages of a run that failed or was cancelled stay in the conversation, and start no run.
 func TestSteeredRunCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -229,8 +229,8 @@ func TestSteeredRunCancelled(t *testing.T) {
 	w.steeredAs(s, "Use tabs. queued 0", "Use tabs. kept 0")
 }
 
-// An idle session takes a message that steers like any other, and a queued one adds it to the message that waits.
-// Too many, too large ones, and ones with overrides are refused.
+// An idle session accepts a steering message like any other, and a queued one adds it to its waiting message. Too
+// many, too large ones, and ones with overrides are refused.
 func TestSteerBounds(t *testing.T) {
 	t.Parallel()
 	w := crowded(t, 1, 9)
@@ -277,7 +277,7 @@ func TestSteerBounds(t *testing.T) {
 	refused(t, err, fault.Conflict)
 }
 
-// Several replicas: another process takes the session over while messages wait, and each is read once.
+// If another process takes the session over while steering messages wait, each is delivered once.
 func TestSteerSurvivesTheHolder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,9 +15,8 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-// Killed after a summarizer was paid and before its summary is stored, session-manager leaves its call as one of
-// unknown use, and the conversation whole; killed when the compaction is stored, it has the summary, its cost and
-// its use.
+// After a kill between the paid call of a summarizer and the storage of its summary, the call counts as estimated
+// and the conversation is complete. After a kill behind that, the summary, its cost and its use are stored.
 func TestKilledAtASummary(t *testing.T) {
 	t.Parallel()
 	for point, used := range map[crash.Point]bool{crash.SummaryPaid: false, crash.CompactionStored: true} {
@@ -84,9 +83,9 @@ func TestKilledAtASummary(t *testing.T) {
 	}
 }
 
-// A summary between runs that was paid for is lost with the process, at any point after its request was recorded, and
-// the next one says so without being asked: the call counts as reserved, the compaction as failed, and the
-// conversation is whole. Once it is stored, it is used.
+// If the process is killed at any point after the request of a summary between runs was audited, and before the
+// compaction is stored, the summary is lost. The next process ends the compaction by itself: the call counts with
+// its reservation, the compaction as failed, and the conversation is complete. A stored compaction is used.
 func TestKilledAtASummaryBetweenRuns(t *testing.T) {
 	t.Parallel()
 	for point, used := range map[crash.Point]bool{

@@ -13,7 +13,7 @@ import (
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
-// ListChanges repeats the question.
+// ListChanges returns the parameters of its request.
 func (r *toolRunner) ListChanges(
 	_ context.Context, req *toolrunnerv1.ListChangesRequest,
 ) (*toolrunnerv1.ListChangesResponse, error) {
@@ -24,7 +24,7 @@ func (r *toolRunner) ListChanges(
 	}}, nil
 }
 
-// Examine finds a machine without cages.
+// Examine returns a machine without cages.
 func (r *toolRunner) Examine(context.Context, *toolrunnerv1.ExamineRequest) (*toolrunnerv1.ExamineResponse, error) {
 	return &toolrunnerv1.ExamineResponse{
 		Cages:  &commonv1.CageReport{Unavailable: "no namespaces"},
@@ -32,7 +32,7 @@ func (r *toolRunner) Examine(context.Context, *toolrunnerv1.ExamineRequest) (*to
 	}, nil
 }
 
-// An operator sees the changes of the own sessions alone.
+// An operator sees the changes of own sessions only.
 func TestListSessionChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -51,7 +51,7 @@ func TestListSessionChanges(t *testing.T) {
 	refused(t, err, fault.NotFound)
 }
 
-// The doctor asks the stores, the operator's models and the workspace, and is content only where cages can be made.
+// The doctor checks the stores, the operator's models and the workspace, and is ok only if cages work.
 func TestGetDoctor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +70,7 @@ func TestGetDoctor(t *testing.T) {
 	}
 }
 
-// An operator's aliases and providers are shown, and a configuration that cannot be used is a refusal (A-ALIAS-LIST-01,
+// An operator's aliases and providers are listed, and an unusable configuration is refused (A-ALIAS-LIST-01,
 // A-PROV-LIST-01).
 func TestLocal(t *testing.T) {
 	t.Parallel()

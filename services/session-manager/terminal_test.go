@@ -9,8 +9,8 @@ import (
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
 
-// A gateway learns where a background process of the operator's own session is, and of no other; what is typed on it
-// is recorded with its keys visible and its secrets masked, and a hidden line without its text.
+// A gateway learns the workspace of a background process only for the operator of its session. Terminal input is
+// audited with control characters visible and secrets masked, and hidden input without its text.
 func TestTerminals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

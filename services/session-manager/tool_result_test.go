@@ -9,9 +9,9 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// Results that an answer with all of them shortens are whole by their calls, with the inputs; of two calls with one
-// id the later one is found. A call, a run or a session that is not there is not_found, and so is a session of
-// another operator.
+// A tool result that is shortened in answers with many results is complete if requested by its call, and has the
+// call's input. If two calls have the same id the later result is returned. A missing call, run or session, and
+// another operator's session, are not_found.
 func TestToolResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

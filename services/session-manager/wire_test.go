@@ -17,9 +17,9 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// wiretap stands between a session-manager and the database and, once, takes away the server's answer to a
-// statement with a word: the server has executed it, and says instead that it stops, as it does when it is
-// restarted in that moment.
+// wiretap is a proxy between a session-manager and the database. Once, it withholds the server's answer to a
+// statement that contains a word: the server has executed the statement, but the client receives the error of a
+// server that stops.
 type wiretap struct {
 	t      testing.TB
 	real   *pgx.ConnConfig
@@ -28,14 +28,14 @@ type wiretap struct {
 	copies sync.WaitGroup
 }
 
-// tap puts a wiretap between the world's database and session-managers that are started from now on.
+// tap puts a wiretap in front of the world's database for session-managers that start later.
 func (w *world) tap(word string) *wiretap {
 	w.t.Helper()
 	config, err := pgx.ParseConfig(w.app)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "tap") // a socket's path is short
+	dir, err := os.MkdirTemp("", "tap") // a socket's path must be short
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (p *wiretap) serve(listener net.Listener) {
 		armed := new(atomic.Bool)
 		p.copies.Go(func() {
 			defer server.Close()
-			buf := make([]byte, 1<<20) // a message with the word is smaller and comes in one piece
+			buf := make([]byte, 1<<20) // a message with the word is smaller and arrives in one piece
 			for {
 				n, err := client.Read(buf)
 				if bytes.Contains(buf[:n], p.word) && p.taken.CompareAndSwap(false, true) {
@@ -95,7 +95,7 @@ func (p *wiretap) serve(listener net.Listener) {
 	}
 }
 
-// answer relays the server's messages, one by one.
+// answer relays the server's messages one by one.
 func (p *wiretap) answer(client io.Writer, server io.Reader, armed *atomic.Bool) {
 	head := make([]byte, 5)
 	for {

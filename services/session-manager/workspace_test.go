@@ -14,7 +14,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// asked returns a tool-runner's requests since the last call, each once: read, ended SESSION and listed SESSION.
+// asked returns a tool-runner's calls since the last asked, sorted and without repetitions.
 func (r *toolRunner) asked() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -24,7 +24,7 @@ func (r *toolRunner) asked() []string {
 	return slices.Compact(calls)
 }
 
-// moveTo makes a project belong to a workspace.
+// moveTo assigns a project to a workspace.
 func (w *world) moveTo(project, workspace string) {
 	w.t.Helper()
 	admin := w.connect(w.owner)
@@ -35,9 +35,9 @@ func (w *world) moveTo(project, workspace string) {
 	}
 }
 
-// Requests about a project or a session go to its own workspace, and to no other: reading files, listing running
-// commands, and the end of a session. An operator's running commands are listed from all workspaces of the
-// operator's sessions.
+// Calls for a project or a session go to its own workspace and to no other: reading files, listing running
+// commands, and ending a session. An operator's running commands are listed from all workspaces of the operator's
+// sessions.
 func TestEachWorkspaceIsAskedForItsOwn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -80,7 +80,7 @@ func TestEachWorkspaceIsAskedForItsOwn(t *testing.T) {
 	}
 }
 
-// listing lists the running commands of a session, or of all, and expects processes of some sessions.
+// listing lists the running commands of a session, or of all, and expects processes of the given sessions.
 func (n *node) listing(session string, want ...string) func() error {
 	return func() error {
 		resp, err := n.Sessions.ListProcesses(as(n.w.t, "ada"), &apiv1.ListProcessesRequest{SessionId: session})
@@ -102,7 +102,7 @@ func (n *node) ending(session string) func() error {
 	}
 }
 
-// An unknown workspace is refused by its name, and its sessions can be ended all the same.
+// An unknown workspace is refused with its name; its sessions can be ended.
 func TestUnknownWorkspace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -125,7 +125,7 @@ func TestUnknownWorkspace(t *testing.T) {
 	}
 }
 
-// Ended sessions of a workspace that stays away keep no other workspace from hearing of its own.
+// Ended sessions of an unreachable workspace do not keep other workspaces from being told.
 func TestWorkspaceThatStaysAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
