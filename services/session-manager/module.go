@@ -5,6 +5,7 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/version"
 	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 )
@@ -31,6 +32,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	return New(cfg, Deps{
 		Log:         env.Log,
 		Version:     env.Version,
+		Build:       version.Full(),
 		NoSandbox:   env.NoSandbox,
 		Self:        lease.Holder{Instance: env.Instance, Node: env.Node, Address: env.Address()},
 		DatabaseURL: env.Database.OwnerURL,

@@ -42,6 +42,8 @@ import (
 type Deps struct {
 	Log     *slog.Logger
 	Version string
+	// Build is the version with its commit, if that is known. Snapshots of another build are compiled again.
+	Build string
 	// NoSandbox says that cages are switched off in this process.
 	NoSandbox bool
 	// Self is this process as a lease holder.
@@ -104,7 +106,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Places: places, Parts: s.parts(), Records: s.audit.Records(), Volume: workspaces, Root: deps.System.Root(),
 	})
 	s.projects = projects.New(cfg.Projects, projects.Deps{
-		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Version: deps.Version,
+		DB: s.pool, Log: deps.Log, Local: s.operators.Local, Build: deps.Build,
 		Workspace: workspaces, Places: places, Root: deps.System.Root(),
 		Changed: func(owner, id string, state projectscore.State) {
 			s.sessions.Notices.Tell(owner, notices.Project{ID: id, State: string(state)})

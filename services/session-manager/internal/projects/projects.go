@@ -30,8 +30,8 @@ type Deps struct {
 	Changed func(owner, id string, state projects.State)
 	// Audited receives the records that were stored with a change.
 	Audited func(records ...audit.Record)
-	// Version is kaged's version; a snapshot of another version is compiled again.
-	Version string
+	// Build is the version with its commit; snapshots of another build are compiled again.
+	Build string
 }
 
 // Projects is the context.
@@ -47,7 +47,7 @@ func New(cfg Config, deps Deps) *Projects {
 		Registry:  told{kept, deps.Changed, deps.Audited},
 		Approvals: kept, Contents: kept, History: kept, Config: deps.Local,
 		Workspace: deps.Workspace, Places: deps.Places, Root: deps.Root,
-		Log: deps.Log, Version: deps.Version,
+		Log: deps.Log, Build: deps.Build,
 		Bounds: projects.Bounds{Prompts: cfg.MaxPrompts, Files: cfg.ProjectFiles, PromptCache: cfg.PromptCache},
 	})}
 }

@@ -188,9 +188,9 @@ func (x *candidate) promptReferences() []Reference {
 func (s *Service) rulesHash(rules []catalogue.Switch) string {
 	// Strings and booleans can always be marshalled.
 	text, _ := json.Marshal(struct {
-		Version string
-		Rules   []catalogue.Switch
-	}{s.Version, rules})
+		Build string
+		Rules []catalogue.Switch
+	}{s.Build, rules})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -211,14 +211,14 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// restart replaces the registry by a new one with empty caches and another version of kaged.
-func (f *fixture) restart(version string) {
+// restart replaces the registry by a new one with empty caches and another build of kaged.
+func (f *fixture) restart(build string) {
 	kept := store.NewProjects(f.pool)
 	f.Service = projects.New(projects.Deps{
 		Registry: kept, Approvals: kept, Contents: kept, History: kept,
 		Config: localconfig.NewFile(f.toml, 1<<20, slog.New(slog.DiscardHandler)), Workspace: f.workspace,
 		Places: new(workspaces.Workspaces),
-		Log:    slog.New(slog.DiscardHandler), Version: version,
+		Log:    slog.New(slog.DiscardHandler), Build: build,
 		Bounds: projects.Bounds{Prompts: maxPrompts, Files: maxFiles, PromptCache: 32 << 20},
 	})
 }

@@ -173,9 +173,9 @@ type Deps struct {
 	// Root is the folder that must contain all projects of a workspace, "" for no restriction.
 	Root string
 	Log  *slog.Logger
-	// Version is kaged's version; a snapshot of another version is compiled again.
-	Version string
-	Bounds  Bounds
+	// Build is kaged's version with its commit; a snapshot of another build is compiled again, because its tools may differ.
+	Build  string
+	Bounds Bounds
 }
 
 // Bounds limit a project.
