@@ -21,8 +21,8 @@ const (
 )
 
 // estimates is a table of estimates by the hash of the text. An entry is one word, so readers and writers need no lock;
-// a text whose row is taken replaces the entry. Two texts are confused if 55 bits of their hashes are equal. It is safe for
-// concurrent use.
+// a text whose row is taken replaces the entry. Two texts are confused if 55 bits of their hashes are equal. It is safe
+// for concurrent use.
 type estimates struct {
 	seed maphash.Seed
 	rows [estimateRows]atomic.Uint64

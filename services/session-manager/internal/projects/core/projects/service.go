@@ -173,7 +173,8 @@ type Deps struct {
 	// Root is the folder that must contain all projects of a workspace, "" for no restriction.
 	Root string
 	Log  *slog.Logger
-	// Build is kaged's version with its commit; a snapshot of another build is compiled again, because its tools may differ.
+	// Build is kaged's version with its commit. A snapshot of another build is compiled again, because its tools may
+	// differ.
 	Build  string
 	Bounds Bounds
 }
