@@ -27,6 +27,8 @@ type Subject struct {
 	Words []string `json:"words,omitempty"`
 	// Cage identifies the agent's cage, "" without one.
 	Cage string `json:"cage,omitempty"`
+	// Network are the "host:port" pairs that a command in the cage can reach.
+	Network []string `json:"network,omitempty"`
 }
 
 // StandingKind is the kind of later calls, of the same agent, tool and cage, that a standing approval covers.

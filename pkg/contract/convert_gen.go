@@ -40,6 +40,12 @@ func (in Subject) Proto() (out *commonv1.ApprovalSubject) {
 		}
 	}
 	out.Cage = valid(in.Cage)
+	if in.Network != nil {
+		out.Network = make([]string, len(in.Network))
+		for i := range in.Network {
+			out.Network[i] = valid(in.Network[i])
+		}
+	}
 	return out
 }
 
@@ -63,6 +69,7 @@ func SubjectFromProto(in *commonv1.ApprovalSubject) (out Subject) {
 	}
 	out.Words = in.Words
 	out.Cage = in.Cage
+	out.Network = in.Network
 	return out
 }
 

@@ -99,7 +99,8 @@ func TestFirstTrialByKeyboard(t *testing.T) {
 	b.shows(t, "Stopped. What was done until then is kept.")
 }
 
-// On the smallest phone the buttons that answer a request can be reached, and a comment fits into the window.
+// On the smallest phone the buttons that answer a request are in view at once, and every part of the request can be
+// scrolled to above them; a comment fits into the window.
 func TestAnswerOnThePhone(t *testing.T) {
 	w := start(t, tried)
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
@@ -107,12 +108,21 @@ func TestAnswerOnThePhone(t *testing.T) {
 	b := newBrowser(t, w)
 	b.size(t, 320, 640, "light")
 	b.open(t, w, "/sessions/"+id)
-	b.until(t, "both buttons can be scrolled to", `[".ask .deny", ".ask .allow"].every(one => {
-		document.querySelector(one).scrollIntoView({block: "nearest"});
+	inView := `[".ask .deny", ".ask .allow"].every(one => {
 		const r = document.querySelector(one).getBoundingClientRect();
 		return document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.closest(one)
-	})`)
+	})`
+	b.until(t, "both buttons are in view", inView)
 	b.picture(t, "ask-small-phone")
+	if parts := eval[string](t, b, `[...document.querySelectorAll(".ask :is(header, pre, dt, dd)")].filter(one => {
+		one.scrollIntoView({block: "nearest"});
+		const r = one.getBoundingClientRect(), bar = document.querySelector(".ask-bar").getBoundingClientRect();
+		const found = document.elementFromPoint(r.x + 4, r.bottom - 4);
+		return r.bottom > bar.top + 1 && bar.bottom > r.top || !found?.closest(".ask");
+	}).map(one => one.innerText).join()`); parts != "" {
+		t.Errorf("the buttons cover %q", parts)
+	}
+	b.until(t, "both buttons are in view", inView)
 	b.until(t, "the card takes answers", `(window.shown ??= performance.now(), performance.now() - window.shown > 600)`)
 	b.run(t, "deny", chromedp.Click(chromedp.CSS(".ask .deny")))
 	b.shows(t, "All done.")

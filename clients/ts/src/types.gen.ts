@@ -270,6 +270,8 @@ export interface ApprovalSubject {
   command: string;
   /** The folder the command runs in, or empty. */
   cwd: string;
+  /** The "host:port" pairs that a command in the cage can reach; empty for none, or without a cage. */
+  network?: string[];
   /** The files it changes, as results name them. */
   paths: string[];
   /** The change as a unified diff, shortened if long; empty for a change that cannot be shown before it happens. */

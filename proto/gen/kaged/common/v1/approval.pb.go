@@ -44,7 +44,9 @@ type ApprovalSubject struct {
 	// The words of a command that is one plain call of a program, without a part for a shell to expand; empty for others.
 	Words []string `protobuf:"bytes,9,rep,name=words,proto3" json:"words,omitempty"`
 	// Stands for the cage of the agent, empty for none.
-	Cage          string `protobuf:"bytes,10,opt,name=cage,proto3" json:"cage,omitempty"`
+	Cage string `protobuf:"bytes,10,opt,name=cage,proto3" json:"cage,omitempty"`
+	// The "host:port" pairs that a command in the cage can reach; empty for none, or without a cage.
+	Network       []string `protobuf:"bytes,11,rep,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,11 +151,18 @@ func (x *ApprovalSubject) GetCage() string {
 	return ""
 }
 
+func (x *ApprovalSubject) GetNetwork() []string {
+	if x != nil {
+		return x.Network
+	}
+	return nil
+}
+
 var File_kaged_common_v1_approval_proto protoreflect.FileDescriptor
 
 const file_kaged_common_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1ekaged/common/v1/approval.proto\x12\x0fkaged.common.v1\x1a\x1dkaged/common/v1/options.proto\"\x92\x02\n" +
+	"\x1ekaged/common/v1/approval.proto\x12\x0fkaged.common.v1\x1a\x1dkaged/common/v1/options.proto\"\xb2\x02\n" +
 	"\x0fApprovalSubject\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1d\n" +
 	"\n" +
@@ -166,7 +175,8 @@ const file_kaged_common_v1_approval_proto_rawDesc = "" +
 	"\bstanding\x18\b \x03(\tB\x04\xb0\xbb\x18\x01R\bstanding\x12\x1a\n" +
 	"\x05words\x18\t \x03(\tB\x04\xb0\xbb\x18\x01R\x05words\x12\x18\n" +
 	"\x04cage\x18\n" +
-	" \x01(\tB\x04\xb0\xbb\x18\x01R\x04cageB\xb0\x01\n" +
+	" \x01(\tB\x04\xb0\xbb\x18\x01R\x04cage\x12\x1e\n" +
+	"\anetwork\x18\v \x03(\tB\x04\xb0\xbb\x18\x01R\anetworkB\xb0\x01\n" +
 	"\x13com.kaged.common.v1B\rApprovalProtoP\x01Z,kaged.dev/proto/gen/kaged/common/v1;commonv1\xa2\x02\x03KCX\xaa\x02\x0fKaged.Common.V1\xca\x02\x0fKaged\\Common\\V1\xe2\x02\x1bKaged\\Common\\V1\\GPBMetadata\xea\x02\x11Kaged::Common::V1b\x06proto3"
 
 var (

@@ -14,6 +14,9 @@ const drawEvery = 48;
 const frameTime = 17;
 const mostCost = 150;
 
+/** How long after a model call the cost is read again, which no frame tells. */
+const costSoon = 1500;
+
 /** SessionView holds one session's page: what is stored, what comes, and what it waits for. */
 export class SessionView {
   session = $state.raw<Session | null>(null);
@@ -35,6 +38,7 @@ export class SessionView {
   private readonly painted = new MessageChannel();
   private pause: ReturnType<typeof setTimeout> | undefined;
   private gone = false;
+  private costing: ReturnType<typeof setTimeout> | undefined;
   /** The frames as server-sent events, while another client holds the socket. */
   private beside: SessionStream | null = null;
   private reads = false;
@@ -64,6 +68,7 @@ export class SessionView {
     this.beside?.close();
     cancelAnimationFrame(this.drawing);
     clearTimeout(this.pause);
+    clearTimeout(this.costing);
   }
 
   private async begin(): Promise<void> {
@@ -190,6 +195,16 @@ export class SessionView {
         break;
       case "subagent.end":
         void this.refreshSession();
+        break;
+      case "message.start":
+      case "message.tool_call":
+      case "message.tool_result":
+      case "subagent.tool_call":
+      case "subagent.tool_result":
+        this.costing ??= setTimeout(() => {
+          this.costing = undefined;
+          if (this.session?.current_run) void this.refreshSession();
+        }, costSoon);
         break;
       case "compaction.completed":
       case "compaction.noop":

@@ -145,6 +145,6 @@ func storableSubject(s contract.Subject) contract.Subject {
 		Tool: transcript.Storable(s.Tool), Agent: transcript.Storable(s.Agent), Reasons: list(s.Reasons),
 		Command: transcript.Storable(s.Command), Cwd: transcript.Storable(s.Cwd), Paths: list(s.Paths),
 		Preview:  transcript.Storable(s.Preview),
-		Standing: s.Standing, Words: list(s.Words), Cage: s.Cage,
+		Standing: s.Standing, Words: list(s.Words), Cage: s.Cage, Network: list(s.Network),
 	}
 }

@@ -70,6 +70,9 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 		ask.Reasons = append(ask.Reasons, verdict.Reasons(shellguard.Destructive)...)
 	}
 	ask.Command = typed(commands)
+	if cage := call.From.Cage; cage != nil && ask.Command != "" {
+		ask.Network = slices.Clone(cage.Net)
+	}
 	i := 0
 	for _, need := range call.Needs {
 		if need.Kind != tool.FS {
