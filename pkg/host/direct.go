@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"kaged.dev/pkg/rpc"
 )
@@ -209,27 +210,47 @@ func (s servedStream) SendMsg(m any) error {
 	return err
 }
 
-// cloner copies messages between the two sides, because each side owns its messages.
+// cloner copies messages between the two sides, because each side owns its messages. A message of a stream is copied
+// when it is sent and then moved to the receiver; those of a unary call are copied when they are received.
 type cloner struct{}
 
-// Clone returns a copy of a message to send.
+// sent is a copy that belongs to no side yet.
+type sent struct{ message proto.Message }
+
+// Clone returns a copy of a message to send, as [sent].
 func (cloner) Clone(in any) (any, error) {
 	m := in.(proto.Message)
 	if err := fits(m); err != nil {
 		return nil, err
 	}
-	return proto.Clone(m), nil
+	return sent{proto.Clone(m)}, nil
 }
 
-// Copy sets out to a copy of in.
+// Copy sets out to in if that is [sent], and otherwise to a copy of it.
 func (cloner) Copy(out, in any) error {
-	to, from := out.(proto.Message), in.(proto.Message)
+	to := out.(proto.Message)
+	proto.Reset(to)
+	if s, ok := in.(sent); ok && to.ProtoReflect().Type() == s.message.ProtoReflect().Type() {
+		move(to.ProtoReflect(), s.message.ProtoReflect())
+		return nil
+	} else if ok {
+		in = s.message
+	}
+	from := in.(proto.Message)
 	if err := fits(from); err != nil {
 		return err
 	}
-	proto.Reset(to)
 	proto.Merge(to, from)
 	return nil
+}
+
+// move sets the fields of an empty message to those of another message of its type, which is not used afterwards.
+func move(to, from protoreflect.Message) {
+	from.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	to.SetUnknown(from.GetUnknown())
 }
 
 func fits(m proto.Message) error {
