@@ -1,4 +1,4 @@
-// Command diff has a project's agent work on a prompt and prints what it changed:
+// Command diff has a project's agent work on a prompt and prints the changes:
 //
 //	KAGED_TOKEN=kaged_... go run ./examples/api/diff.go wordcount "fix the failing test"
 package main

@@ -52,7 +52,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// A context returns the caller stored in it, and the zero caller if none is stored.
+// A context returns the caller stored in it, and the zero caller without one.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	if c := ident.CallerFrom(t.Context()); c != (ident.Caller{}) {

@@ -19,7 +19,7 @@ import (
 
 // Limits of a page.
 const (
-	// Default is the number of items of a page if the request sets none.
+	// Default is the number of items of a page if the request has no limit.
 	Default = 50
 	// Max is the maximum number of items of a page; a larger limit is reduced to it.
 	Max = 200

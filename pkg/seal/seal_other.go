@@ -2,7 +2,7 @@
 
 package seal
 
-// Process does nothing: only Linux has the required calls.
+// Process has no effect: only Linux has the required calls.
 func Process() {}
 
 // Open runs start.

@@ -52,7 +52,7 @@ func effect(v a) b {
 }
 `
 
-// A function counts if it does nothing but copy two or more fields to another type.
+// A function counts if it only copies two or more fields to another type.
 func TestCountsCopiesOnly(t *testing.T) {
 	t.Parallel()
 	want := map[string]bool{"literal": true, "getters": true, "assigned": true, "list": true, "present": true}

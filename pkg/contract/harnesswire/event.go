@@ -26,7 +26,7 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 	return contract.Happening{InvocationID: ev.GetInvocationId(), Event: fromEvent(ev)}
 }
 
-// The events of the stream. One whose message has its name and its fields needs no line.
+// The events of the stream. An event and a message with equal names and fields need no line.
 //
 //convert:import llmproto "kaged.dev/pkg/llm/llmproto"
 //convert:import structs "kaged.dev/pkg/structs"

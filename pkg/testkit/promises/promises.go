@@ -102,7 +102,7 @@ func (l *Ledger) Interceptor(
 	return err
 }
 
-// Unkept returns what is promised and was not seen, without the entries that have a reason, and the reasons that are
+// Unkept returns the promises that were not seen, without the entries that have a reason, and the reasons that are
 // void because the entry was seen or is not promised.
 func (l *Ledger) Unkept(promised map[string][]fault.Code, reasons map[string]string) (unseen, void []string) {
 	l.mu.Lock()
@@ -130,8 +130,8 @@ func (l *Ledger) Unkept(promised map[string][]fault.Code, reasons map[string]str
 	return unseen, void
 }
 
-// Exit ends a test binary: with code, or with 1 if all tests of the package ran, none failed, and a promise was not
-// seen. It is for the end of TestMain.
+// Exit ends a test binary: with code, or with 1 if all tests of the package ran and passed and a promise was not seen.
+// It is for the end of TestMain.
 func (l *Ledger) Exit(code int, promised map[string][]fault.Code, reasons map[string]string) {
 	if code == 0 && whole() {
 		unseen, void := l.Unkept(promised, reasons)

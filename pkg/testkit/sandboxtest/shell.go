@@ -47,7 +47,7 @@ func (s *Shell) Ended() []string {
 	return append([]string(nil), s.ended...)
 }
 
-// EndRun does nothing: no command here belongs to a run.
+// EndRun has no effect: no command here belongs to a run.
 func (s *Shell) EndRun(context.Context, string) error { return nil }
 
 // EndSession records the call.

@@ -1,5 +1,5 @@
 // Command protoc-gen-kaged-comments writes the comments of the public contract, by full name, as JSON: descriptors at
-// run time have none. buf runs it with all files at once.
+// run time lack them. buf runs it with all files at once.
 package main
 
 import (

@@ -37,7 +37,8 @@ func (a *Audit) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterAuditServiceServer(r, server.New(a.service))
 }
 
-// Debugged records a call with a debugging certificate, for the operator in the call's metadata, who alone can read it.
+// Debugged records a call with a debugging certificate, for the operator in the call's metadata. No other operator can
+// read it.
 // Without an operator everyone can read it, or in a shared deployment administrators. It is on disk when Debugged
 // returns.
 func (a *Audit) Debugged(ctx context.Context, c rpc.DebugCall) error {

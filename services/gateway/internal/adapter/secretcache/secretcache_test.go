@@ -80,8 +80,8 @@ func (h *hanging) GetAuthEpoch(
 	return nil, ctx.Err()
 }
 
-// While session-manager hangs and no secret is cached, one query fails for all waiting requests. A request whose
-// context ends returns at once.
+// While session-manager hangs and no secret is cached, one query fails for all waiting requests. The end of a
+// request's context ends its wait.
 func TestManyWaitForOneQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

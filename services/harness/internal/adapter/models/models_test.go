@@ -44,7 +44,7 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// A known model has a price. An unknown model and a rehearsal have none.
+// A known model has a price. An unknown model and a rehearsal are unpriced.
 func TestPrices(t *testing.T) {
 	u := llm.Usage{Input: 1000, Output: 10}
 	if c, ok := (Prices{}).Cost(llm.Target{

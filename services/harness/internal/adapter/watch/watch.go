@@ -219,7 +219,7 @@ func fail(span trace.Span, err *fault.Error) {
 	}
 }
 
-// providerName returns the conventions' name of a target's provider, or the provider's own name if they have none.
+// providerName returns the conventions' name of a target's provider, or the provider's own name if they do not list it.
 func providerName(t llm.Target) string {
 	switch {
 	case t.Driver == "google":

@@ -40,7 +40,7 @@ type Sender struct {
 	waiting map[issues.Ref]bool // true for issues that were created
 }
 
-// New returns a Sender whose notices wait for [Sender.Run].
+// New returns a Sender; its notices wait for [Sender.Run].
 func New(log *slog.Logger) *Sender {
 	return &Sender{log: log, stirred: make(chan struct{}, 1), waiting: map[issues.Ref]bool{}}
 }

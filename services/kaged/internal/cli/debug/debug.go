@@ -61,7 +61,7 @@ type wanted struct {
 	pause, goOn, over, into, out, asJSON, onlyNow bool
 }
 
-// action returns the action that the flags select, "" for none. It fails for more than one.
+// action returns the action that the flags select, "" without a flag. It fails for more than one.
 func (w *wanted) action(cmd *cobra.Command) (string, error) {
 	action := ""
 	for _, a := range []struct {

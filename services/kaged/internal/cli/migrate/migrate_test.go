@@ -31,8 +31,8 @@ func command(ctx context.Context, t *testing.T, env map[string]string, args ...s
 	return code, out.String(), errs.String()
 }
 
-// A service without the owner's password waits. kaged migrate prints the migrations, runs them, and has none left; then
-// the service's pool opens.
+// A service without the owner's password waits. kaged migrate prints the migrations, runs them, and then lists no
+// more; the service's pool opens.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	owner, app := pgtest.URLs(t)

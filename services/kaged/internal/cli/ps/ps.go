@@ -25,7 +25,7 @@ type running struct {
 	Runs      []runningRun     `json:"runs"`
 	Processes []runningProcess `json:"processes"`
 	Cages     []runningCage    `json:"cages"`
-	// LanguageServers are the language servers of projects. A list of one session has none.
+	// LanguageServers are the language servers of projects. The list of one session omits them.
 	LanguageServers []lsp.Server `json:"language_servers"`
 }
 

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Conn   bus.Config
 	Frames bus.FramesConfig
-	// Listen subscribes to notices on a new connection; nil subscribes to none.
+	// Listen subscribes to notices on a new connection; without it no notice arrives.
 	Listen func(context.Context, *bus.Conn) error
 }
 

@@ -37,7 +37,7 @@ func (s *Admin) Rule(ctx context.Context, operator string) (localconfig.Rule, er
 	return r, database.Fail(err, "read the rules of an operator")
 }
 
-// rule reads stored limits and a stored budget, "" for none.
+// rule reads stored limits and a stored budget, "" if absent.
 func rule(limits, budget string) (r localconfig.Rule, err error) {
 	if limits != "" {
 		r.Limits = new(localconfig.Limits)

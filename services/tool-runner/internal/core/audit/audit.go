@@ -1,5 +1,5 @@
 // Package audit makes the records of tool calls: tool, caller, parameters and outcome. Records are returned with the
-// call's result and stored by session-manager; this package stores none.
+// call's result and stored by session-manager; this package does not store them.
 //
 // The texts in a record are limited and masked, see [kaged.dev/pkg/redact].
 package audit

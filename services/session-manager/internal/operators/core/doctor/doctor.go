@@ -18,7 +18,7 @@ type Workspace interface {
 	Examine(ctx context.Context, workspace string) (contract.Machine, error)
 }
 
-// Places returns the workspace of an operator, "" for none or the default one.
+// Places returns the workspace of an operator, "" for the default one or if the operator lacks one.
 type Places interface {
 	Current(ctx context.Context, operator string) (string, error)
 }

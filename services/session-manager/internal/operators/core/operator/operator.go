@@ -20,7 +20,7 @@ const secretSize = 32
 
 // Store stores secrets. Of a launch token it gets only the hash.
 type Store interface {
-	// EnsureEpoch returns the secret. If there is none, fresh becomes the secret.
+	// EnsureEpoch returns the secret. If it is absent, fresh becomes the secret.
 	EnsureEpoch(ctx context.Context, fresh []byte, now int64) ([]byte, error)
 	// ReplaceEpoch makes fresh the secret, removes every launch token, and appends the record, in one transaction.
 	ReplaceEpoch(ctx context.Context, fresh []byte, now int64, record audit.Record) error

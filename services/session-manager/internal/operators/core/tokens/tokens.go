@@ -40,7 +40,7 @@ const (
 	Admin Scope = "admin"
 )
 
-// Token is a token without its text. Times are milliseconds since the Unix epoch, 0 for none.
+// Token is a token without its text. Times are milliseconds since the Unix epoch, 0 if absent.
 type Token struct {
 	ID, Owner, Name string
 	Scope           Scope

@@ -33,7 +33,7 @@ type Sessions interface {
 
 // Store removes projects.
 type Store interface {
-	// RemoveProject removes a project and appends audit records. It returns false, and changes nothing, if the project
+	// RemoveProject removes a project and appends audit records. It returns false, without a change, if the project
 	// has open sessions. It fails with not_found.
 	RemoveProject(ctx context.Context, owner, id string, records []audit.Record) (bool, error)
 }

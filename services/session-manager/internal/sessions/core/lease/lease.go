@@ -31,14 +31,14 @@ type Fence struct {
 type Taken struct {
 	Fence
 	// Before is the instance of the last holder, "-" if [Store.ReleaseNode] released the lease, and "" if the last holder
-	// released it or there was none.
+	// released it or the lease is the first.
 	Before string
 }
 
 // Store stores leases. Lifetimes are in milliseconds.
 type Store interface {
-	// Take takes the lease of a session unless another process holds it; then it fails with stale_lease, whose
-	// details.holder is the holder's address.
+	// Take takes the lease of a session unless another process holds it; then it fails with stale_lease. The
+	// error's details.holder is the holder's address.
 	Take(ctx context.Context, session string, by Holder, lifetime int64) (Taken, error)
 	// Renew renews leases of an instance and returns those of the given sessions that it still holds. It does not wait
 	// for row locks: a lease that is being changed counts as held until the next renewal.
