@@ -103,7 +103,8 @@ type Config struct {
 	SocketMaxAge config.Duration `toml:"socket_max_age"`
 	// Grace is the time that a socket stays open while the session's holder or the bus is unavailable.
 	Grace config.Duration `toml:"grace"`
-	// StoredTimeout is the time for a published frame to be stored.
+	// StoredTimeout is the time for a published frame to be stored. It must exceed a takeover after the holder of a
+	// session was killed (lease_ttl of session-manager): only the next holder knows which frames were never stored.
 	StoredTimeout config.Duration `toml:"stored_timeout"`
 }
 
@@ -148,7 +149,7 @@ func DefaultConfig() Config {
 		AttachTimeout:   config.Duration(10 * time.Second),
 		SocketMaxAge:    config.Duration(15 * time.Minute),
 		Grace:           config.Duration(15 * time.Second),
-		StoredTimeout:   config.Duration(2 * time.Second),
+		StoredTimeout:   config.Duration(15 * time.Second),
 	}
 }
 
