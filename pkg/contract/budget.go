@@ -73,7 +73,9 @@ const maxSpenders = 5
 type Overdraft struct {
 	Scope BudgetScope
 	// Agent is the tree path of the owner, empty for other scopes.
-	Agent    string
+	Agent string
+	// Per is the period of an operator's budget: day, week or month; empty for other scopes.
+	Per      string
 	Resource Resource
 	// Limit, Spent, Reserved and Wanted are amounts of the resource.
 	Limit, Spent, Reserved, Wanted int64
@@ -98,7 +100,7 @@ func Over(limit, spent, reserved, wanted Amount) *Overdraft {
 // Waits reports whether the call may fit once the calls in flight are settled.
 func (o Overdraft) Waits() bool { return o.Reserved > 0 && o.Spent+o.Wanted <= o.Limit }
 
-// Fault returns the refusal: budget_exceeded with the budget, the amounts and the spenders.
+// Fault returns the refusal: budget_exceeded with the budget, the amounts, the spenders and the place of the limit.
 func (o Overdraft) Fault() *fault.Error {
 	spenders := slices.Clone(o.Spenders)
 	slices.SortStableFunc(spenders, func(a, b Spender) int {
@@ -106,7 +108,11 @@ func (o Overdraft) Fault() *fault.Error {
 	})
 	spenders = slices.DeleteFunc(spenders, func(s Spender) bool { return o.Resource.of(s.Amount) == 0 })
 	spenders = spenders[:min(len(spenders), maxSpenders)]
-	text := fmt.Sprintf("%s of %s is used up: %s spent", o.owner(), o.Resource.text(o.Limit), o.Resource.text(o.Spent))
+	limit := o.Resource.text(o.Limit)
+	if o.Per != "" {
+		limit += " per " + o.Per
+	}
+	text := fmt.Sprintf("%s of %s is used up: %s spent", o.owner(), limit, o.Resource.text(o.Spent))
 	if o.Reserved > 0 {
 		text += ", " + o.Resource.text(o.Reserved) + " reserved by calls in flight"
 	}
@@ -123,7 +129,8 @@ func (o Overdraft) Fault() *fault.Error {
 	if len(who) > 0 {
 		text += ". Spent by " + strings.Join(who, ", ")
 	}
-	f := fault.New(fault.BudgetExceeded, "%s.", text).With("scope", string(o.Scope)).With("resource", string(o.Resource)).
+	f := fault.New(fault.BudgetExceeded, "%s. %s", text, PlaceOf(o.Scope, o.Agent, string(o.Resource))).
+		With("scope", string(o.Scope)).With("resource", string(o.Resource)).
 		With("limit", o.Resource.value(o.Limit)).With("spent", o.Resource.value(o.Spent)).
 		With("reserved", o.Resource.value(o.Reserved)).With("wanted", o.Resource.value(o.Wanted)).With("spenders", list)
 	if o.Agent != "" {
@@ -142,12 +149,30 @@ func (o Overdraft) owner() string {
 	return "The budget of " + o.Agent
 }
 
+// PlaceOf returns a sentence that names the setting of a limit.
+func PlaceOf(scope BudgetScope, agent, resource string) string {
+	switch scope {
+	case SessionBudget:
+		return fmt.Sprintf("The limit is the session's: `kaged run --session ID --budget-%s` sets another.", resource)
+	case OperatorBudget:
+		return fmt.Sprintf("The limit is %s of [budget] in local.toml, or of the budget that an administrator set.", resource)
+	}
+	return fmt.Sprintf("The limit is budget.%s of %s in the project file.", resource, agent)
+}
+
 // Unpriced is the refusal of a model without a known price under a budget in US dollars.
 func Unpriced(scope BudgetScope, agent, model string) *fault.Error {
 	o := Overdraft{Scope: scope, Agent: agent}
-	f := fault.New(fault.BudgetExceeded,
-		"%s is in US dollars, and the price of %s is not known; give the budget unpriced: allow to count it as free.",
-		o.owner(), model).With("scope", string(scope)).With("resource", string(BudgetUSD)).With("model", model)
+	place := fmt.Sprintf("unpriced: allow in the budget of %s in the project file", agent)
+	switch scope {
+	case SessionBudget:
+		place = "unpriced: allow in the session's budget (PUT /api/v1/sessions/ID)"
+	case OperatorBudget:
+		place = `unpriced = "allow" of [budget] in local.toml`
+	}
+	f := fault.New(fault.BudgetExceeded, "%s is in US dollars, and the price of %s is not known. A price in "+
+		"[[providers.NAME.models]] of local.toml makes it known; %s counts the model as free.", o.owner(), model, place).
+		With("scope", string(scope)).With("resource", string(BudgetUSD)).With("model", model)
 	if agent != "" {
 		f = f.With("agent_path", agent)
 	}
@@ -258,6 +283,8 @@ type Budget struct {
 	Walltime time.Duration
 	// AllowUnpriced permits models without a known price under a limit in US dollars; they count as free.
 	AllowUnpriced bool
+	// Per is the period of an operator's budget: day, week or month; empty for a session's.
+	Per string
 }
 
 // Set reports whether the budget has a limit.

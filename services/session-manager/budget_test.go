@@ -90,7 +90,7 @@ func TestTheBudgetOfASession(t *testing.T) {
 	f := fault.FromProto(refused.GetError())
 	if f.Code != fault.BudgetExceeded || refused.GetWaits() || f.Details["scope"] != "session" ||
 		f.Msg != "The session's budget of 100 tokens is used up: 80 tokens spent, and this call needs up to 21 tokens. "+
-			"Spent by primary 80 tokens." {
+			"Spent by primary 80 tokens. The limit is the session's: `kaged run --session ID --budget-tokens` sets another." {
 		t.Errorf("the refusal is %v", f)
 	}
 	b := n.get("ada", s).GetBudget()
@@ -139,7 +139,8 @@ func TestTheTimeOfASession(t *testing.T) {
 	run := n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
 	f := fault.FromProto(run.GetError())
 	if run.GetOutcome() != "failed" || f.Code != fault.BudgetExceeded || f.Details["scope"] != "session" ||
-		f.Details["resource"] != "walltime" || f.Msg != "The session's budget of 1ms is used up: 1ms spent." {
+		f.Details["resource"] != "walltime" || f.Msg != "The session's budget of 1ms is used up: 1ms spent. "+
+		"The limit is the session's: `kaged run --session ID --budget-walltime` sets another." {
 		t.Errorf("the run = %v", run)
 	}
 	if b := n.get("ada", s).GetBudget(); b.GetSpent().GetWalltimeMs() < 1 || b.GetLimit().GetWalltimeMs() != 1 {
@@ -213,6 +214,9 @@ func TestTheBudgetOfAnOperator(t *testing.T) {
 			mu.Lock()
 			if g.GetError() == nil {
 				grants++
+			} else if said := fault.FromProto(g.GetError()).Msg; !strings.Contains(said, "of 100 tokens per month is used up") ||
+				!strings.Contains(said, "The limit is tokens of [budget] in local.toml") {
+				t.Errorf("a refusal says %q", said)
 			}
 			mu.Unlock()
 			all.Done()

@@ -68,7 +68,8 @@ func (a *Account) Admit() (refused *fault.Error, wait bool) {
 		depth++
 		if most := at.limit.Depth; most > 0 && depth > most {
 			return fault.New(fault.BudgetExceeded,
-				"The budget of %s allows agents %d levels below it, and this one would be deeper.", at.agent, most).
+				"The budget of %s allows agents %d levels below it, and this one would be deeper. %s", at.agent, most,
+				contract.PlaceOf(contract.AgentBudget, at.agent, "depth")).
 				With("scope", string(contract.AgentBudget)).With("agent_path", at.agent).
 				With("resource", "depth").With("limit", most), false
 		}
@@ -85,11 +86,12 @@ func (a *Account) Admit() (refused *fault.Error, wait bool) {
 func (a *Account) crowded(most int) *fault.Error {
 	if a.agent == "" {
 		return fault.New(fault.BudgetExceeded, "%d agents of this run are working, which is the limit. "+
-			"Continue without another one.",
-			most).With("scope", string(contract.SessionBudget)).With("resource", "live_agents").With("limit", most)
+			"Continue without another one. The limit is live_agents of [limits] in local.toml.", most).
+			With("scope", string(contract.SessionBudget)).With("resource", "live_agents").With("limit", most)
 	}
 	return fault.New(fault.BudgetExceeded,
-		"The budget of %s allows %d working agents, and they are working. Continue without another one.", a.agent, most).
+		"The budget of %s allows %d working agents, and they are working. Continue without another one. %s", a.agent, most,
+		contract.PlaceOf(contract.AgentBudget, a.agent, "live_agents")).
 		With("scope", string(contract.AgentBudget)).With("agent_path", a.agent).
 		With("resource", "live_agents").With("limit", most)
 }

@@ -115,7 +115,7 @@ func TestTheInequalityHolds(t *testing.T) {
 	}
 }
 
-// A refusal names the budget, the resource, the amounts and the spenders.
+// A refusal names the budget, the resource, the amounts, the spenders and the place of the limit.
 func TestARefusalSaysWhoSpentIt(t *testing.T) {
 	t.Parallel()
 	book := NewBook()
@@ -135,7 +135,7 @@ func TestARefusalSaysWhoSpentIt(t *testing.T) {
 	_, err := child.Reserve(t.Context(), Call{Wanted: contract.Amount{NanoUSD: dsl.Nano(0.25), Calls: 1}})
 	f := fault.From(err)
 	want := "The budget of primary of 0.5 USD is used up: 0.375 USD spent, and this call needs up to 0.25 USD. " +
-		"Spent by primary.subagents.x 0.25 USD, primary 0.125 USD."
+		"Spent by primary.subagents.x 0.25 USD, primary 0.125 USD. The limit is budget.usd of primary in the project file."
 	if f.Code != fault.BudgetExceeded || f.Msg != want {
 		t.Errorf("got %v", f)
 	}
@@ -207,7 +207,8 @@ func TestUnpriced(t *testing.T) {
 		limit dsl.Budget
 		want  string
 	}{
-		"in US dollars":   {dsl.Budget{NanoUSD: 1}, "the price of local:m is not known"},
+		"in US dollars": {dsl.Budget{NanoUSD: 1}, "the price of local:m is not known. A price in " +
+			"[[providers.NAME.models]] of local.toml makes it known; unpriced: allow in the budget of a in the project file"},
 		"in tokens":       {dsl.Budget{Tokens: 10}, ""},
 		"counted as free": {dsl.Budget{NanoUSD: 1, AllowUnpriced: true}, ""},
 	} {
@@ -232,7 +233,8 @@ func TestAdmit(t *testing.T) {
 		switch {
 		case want == "" && refused != nil, want != "" && refused == nil:
 			t.Errorf("got %v, want %q", refused, want)
-		case want != "" && (refused.Details["resource"] != want || wait != waits):
+		case want != "" && (refused.Details["resource"] != want || wait != waits ||
+			!strings.Contains(refused.Msg, " in the project file.") && !strings.Contains(refused.Msg, "in local.toml.")):
 			t.Errorf("got %v, wait %t; want %q", refused, wait, want)
 		}
 	}

@@ -308,8 +308,9 @@ func (t *toolTurn) fits(i int) bool {
 func (t *toolTurn) refuse(i int, f *fault.Error) {
 	c, limits := t.calls[i], t.run.deps.Limits
 	if c.nth >= limits.TurnAgents {
-		f = fault.New(fault.BudgetExceeded, "One turn may call %d agents; this is call %d. Call the others later.",
-			limits.TurnAgents, c.nth+1).With("resource", "turn_agents").With("limit", limits.TurnAgents)
+		f = fault.New(fault.BudgetExceeded, "One turn may call %d agents; this is call %d. Call the others later. "+
+			"The limit is turn_agents of [services.harness] in the configuration.", limits.TurnAgents, c.nth+1).
+			With("resource", "turn_agents").With("limit", limits.TurnAgents)
 	}
 	t.settle(i, t.run.failedCall(c.call, f, 0))
 }

@@ -7,6 +7,7 @@
 package localconfig
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/url"
@@ -69,7 +70,7 @@ func (c *Config) Budget() contract.Budget {
 	b := c.budget
 	return contract.Budget{
 		Limit:         contract.Amount{NanoUSD: dsl.Nano(b.USD), Tokens: b.Tokens, Calls: b.Calls},
-		AllowUnpriced: b.Unpriced == config.UnpricedAllow,
+		AllowUnpriced: b.Unpriced == config.UnpricedAllow, Per: cmp.Or(b.Per, config.PerDay),
 	}
 }
 

@@ -100,7 +100,7 @@ func (c Claim) Judge(scope contract.BudgetScope, b contract.Budget, u Use, v *Ve
 	} else if b.Limit.NanoUSD > 0 && c.Unpriced && !b.AllowUnpriced {
 		v.Refused = contract.Unpriced(scope, "", c.Model)
 	} else if over := contract.Over(b.Limit, state.Spent, u.Reserved, c.Reserved); over != nil {
-		over.Scope, over.Spenders = scope, u.ByAgent
+		over.Scope, over.Per, over.Spenders = scope, b.Per, u.ByAgent
 		v.Refused, v.Waits = over.Fault(), over.Waits()
 	} else {
 		state.Reserved = state.Reserved.Add(c.Reserved)
