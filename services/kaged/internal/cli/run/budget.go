@@ -3,13 +3,14 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"strings"
-	"time"
 
 	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/termtext"
+	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
 // budgetMarks are the used shares of a budget, in percent, at which a line is printed.
@@ -20,16 +21,7 @@ type budgetView struct {
 	RunID     string `json:"run_id"`
 	Scope     string
 	AgentPath string `json:"agent_path"`
-	Limit     struct {
-		USD           *float64
-		Tokens, Calls *int64
-		WalltimeMS    *int64 `json:"walltime_ms"`
-	}
-	Spent struct {
-		USD           float64
-		Tokens, Calls int64
-		WalltimeMS    int64 `json:"walltime_ms"`
-	}
+	kit.Budget
 }
 
 // budget prints the used part of a budget when its share passes a mark.
@@ -38,7 +30,7 @@ func (p *printer) budget(f client.Frame, run string) {
 	if json.Unmarshal(f.Payload, &m) != nil || m.RunID != run {
 		return
 	}
-	share, parts := m.share()
+	share, parts := m.Share()
 	mark := 0
 	for _, at := range budgetMarks {
 		if share >= at {
@@ -56,42 +48,34 @@ func (p *printer) budget(f client.Frame, run string) {
 	p.step("budget of %s: %s", termtext.Line(owner), strings.Join(parts, ", "))
 }
 
-// share returns the largest used share of a limit, in percent, and each limit in words.
-func (m budgetView) share() (percent int, parts []string) {
-	add := func(spent, limit float64, text string) {
-		percent = max(percent, int(100*spent/max(limit, 1e-9)))
-		parts = append(parts, text)
-	}
-	if l := m.Limit.USD; l != nil {
-		add(m.Spent.USD, *l, fmt.Sprintf("%.4g of %.4g USD", m.Spent.USD, *l))
-	}
-	if l := m.Limit.Tokens; l != nil {
-		add(float64(m.Spent.Tokens), float64(*l), fmt.Sprintf("%d of %d tokens", m.Spent.Tokens, *l))
-	}
-	if l := m.Limit.Calls; l != nil {
-		add(float64(m.Spent.Calls), float64(*l), fmt.Sprintf("%d of %d calls", m.Spent.Calls, *l))
-	}
-	if l := m.Limit.WalltimeMS; l != nil {
-		spent, limit := time.Duration(m.Spent.WalltimeMS)*time.Millisecond, time.Duration(*l)*time.Millisecond
-		add(spent.Seconds(), limit.Seconds(), fmt.Sprintf("%s of %s of work", spent.Round(time.Second), limit))
-	}
-	return percent, parts
-}
-
-// setBudget gives the session the budget of the flags, if there are any.
+// setBudget sets the session's limits that the flags name, if there are any. The session's other limits stay.
 func (f runFlags) setBudget(ctx context.Context, c *client.Client, session string) error {
-	budget := map[string]any{}
+	changed := map[string]any{}
 	if f.budgetUSD > 0 {
-		budget["usd"] = f.budgetUSD
+		changed["usd"] = f.budgetUSD
 	}
 	if f.budgetTokens > 0 {
-		budget["tokens"] = f.budgetTokens
+		changed["tokens"] = f.budgetTokens
+	}
+	if f.budgetCalls > 0 {
+		changed["calls"] = f.budgetCalls
 	}
 	if f.budgetWalltime > 0 {
-		budget["walltime_ms"] = f.budgetWalltime.Milliseconds()
+		changed["walltime_ms"] = f.budgetWalltime.Milliseconds()
 	}
-	if len(budget) == 0 {
+	if len(changed) == 0 {
 		return nil
 	}
-	return c.Do(ctx, http.MethodPut, "/api/v1/sessions/"+session, map[string]any{"budget": budget}, nil)
+	path := "/api/v1/sessions/" + url.PathEscape(session)
+	var now struct {
+		Budget struct{ Limit map[string]any }
+	}
+	if err := c.Do(ctx, http.MethodGet, path, nil, &now); err != nil {
+		return err
+	}
+	budget := map[string]any{}
+	maps.Copy(budget, now.Budget.Limit)
+	maps.Copy(budget, changed)
+	maps.DeleteFunc(budget, func(_ string, limit any) bool { return limit == nil })
+	return c.Do(ctx, http.MethodPut, path, map[string]any{"budget": budget}, nil)
 }

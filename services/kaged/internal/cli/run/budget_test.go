@@ -3,8 +3,12 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"kaged.dev/pkg/client"
 )
@@ -32,5 +36,31 @@ func TestPrinterTellsOfBudgets(t *testing.T) {
 		"budget of the session: 8 of 10 tokens, 1 of 9 calls\n"
 	if got := strings.Join(lines, ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The limits of the flags replace those of the session, and its other limits stay. Without flags the budget is not
+// changed.
+func TestFlagsKeepOtherLimits(t *testing.T) {
+	t.Parallel()
+	var sent []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			sent = append(sent, string(body))
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"budget":{"limit":{"usd":2,"tokens":2000000,"calls":null,"unpriced":"allow"},"spent":{}}}`)
+	}))
+	defer api.Close()
+	for _, f := range []runFlags{{}, {budgetUSD: 5}, {budgetCalls: 7, budgetWalltime: time.Minute}} {
+		if err := f.setBudget(t.Context(), client.New(api.URL), "S"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `{"budget":{"tokens":2000000,"unpriced":"allow","usd":5}}` +
+		`{"budget":{"calls":7,"tokens":2000000,"unpriced":"allow","usd":2,"walltime_ms":60000}}`
+	if got := strings.Join(sent, ""); got != want {
+		t.Errorf("sent %s, want %s", got, want)
 	}
 }

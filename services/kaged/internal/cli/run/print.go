@@ -120,6 +120,8 @@ func (p *printer) show(f client.Frame, run string) {
 		p.held(f, run)
 	case frametype.BudgetState.Name:
 		p.budget(f, run)
+	case frametype.CompactionCompleted.Name, frametype.CompactionFailed.Name, frametype.CompactionNoop.Name:
+		p.compaction(f, run)
 	case frametype.RunRetry.Name:
 		if m.Error != nil {
 			p.stepOf(m.InvocationID, "agent", "retrying in %.1f s: %s (%s)", float64(m.DelayMS)/1000,

@@ -47,6 +47,13 @@ func TestPrinter(t *testing.T) {
 				`made.\u001b[2J"}]}`),
 		frame(t, "events", "run.cage", `{"run_id":"R","cage_status":"uncaged"}`),
 		frame(t, "output", "message.retract", `{"message_id":"M","step":1,"reason":"It broke\u001b[2J off."}`),
+		frame(t, "events", "compaction.completed",
+			`{"run_id":"R","agent_path":"primary","superseded_count":12,"after_estimate":20000}`),
+		frame(t, "events", "compaction.failed",
+			`{"run_id":"R","agent_path":"primary","attempted_strategy":"summarize","fallback_strategy":"drop",`+
+				`"reason":"The summary was cut\u001b[2J off."}`),
+		frame(t, "events", "compaction.noop", `{"run_id":"R","agent_path":"primary","reason":"Nothing may be dropped."}`),
+		frame(t, "events", "compaction.noop", `{"run_id":"other","reason":"Another run."}`),
 		frame(t, "events", "run.retry", `{"error":{"code":"provider_rate_limited","message":"Slow down."},"delay_ms":1500}`),
 		frame(t, "output", "message.end",
 			`{"stop_reason":"length","usage":{"input":1,"cache_read":2,"output":3},"stats":{"cost":{"total":0.5}}}`),
@@ -73,6 +80,9 @@ func TestPrinter(t *testing.T) {
 		t.Errorf("stdout: %q", got)
 	}
 	for _, want := range []string{
+		"the conversation was shortened: 12 messages gave way, about 20000 tokens stay",
+		`! the conversation was not shortened by summarize, so drop is used: The summary was cut\x1b[2J off.`,
+		"! the conversation could not be shortened: Nothing may be dropped.",
 		"model p:m (rehearsal: a script plays the model)", "→ file.read path=\"a b\"",
 		"✗ file.read It is not there. (file_not_found)",
 		`! the answer broke off, so the text above it counts no more: It broke\x1b[2J off.`,

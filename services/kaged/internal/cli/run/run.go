@@ -56,7 +56,7 @@ type runFlags struct {
 	issue                     int64
 	json, yes, takeover, last bool
 	budgetUSD                 float64
-	budgetTokens              int64
+	budgetTokens, budgetCalls int64
 	budgetWalltime            time.Duration
 }
 
@@ -127,6 +127,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		"the number of the issue that the session works on (default: none, or the one it has)")
 	cmd.Flags().Float64Var(&f.budgetUSD, "budget-usd", 0, "give the session a budget in US dollars")
 	cmd.Flags().Int64Var(&f.budgetTokens, "budget-tokens", 0, "give the session a budget in tokens")
+	cmd.Flags().Int64Var(&f.budgetCalls, "budget-calls", 0, "give the session a budget in model calls")
 	cmd.Flags().DurationVar(&f.budgetWalltime, "budget-walltime", 0,
 		"give the session a budget in time of work, such as 30m")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve every call that needs approval")
@@ -152,9 +153,10 @@ func (f runFlags) check(cmd *cobra.Command) error {
 	}
 	if cmd.Flags().Changed("budget-usd") && f.budgetUSD <= 0 ||
 		cmd.Flags().Changed("budget-tokens") && f.budgetTokens < 1 ||
+		cmd.Flags().Changed("budget-calls") && f.budgetCalls < 1 ||
 		cmd.Flags().Changed("budget-walltime") && f.budgetWalltime < time.Second {
 		return kit.Misused(cmd,
-			"--budget-usd and --budget-tokens must be greater than zero, --budget-walltime at least 1s")
+			"--budget-usd, --budget-tokens and --budget-calls must be greater than zero, --budget-walltime at least 1s")
 	}
 	if _, _, ok := config.SplitTarget(f.model); f.model != "" && !ok {
 		return kit.Misused(cmd, "--model is %q and must be of the form PROVIDER:MODEL", f.model)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -130,6 +131,7 @@ type sessionDetails struct {
 		TokensOut int64    `json:"tokens_out"`
 		CostUSD   *float64 `json:"cost_usd"`
 	} `json:"totals"`
+	Budget kit.Budget
 	// Window is the use of the root agent's context window, nil if unknown.
 	Window *kit.Window `json:"-"`
 }
@@ -191,6 +193,9 @@ func writeDetails(w io.Writer, s sessionDetails) error {
 	line("tokens", "%d in, %d out", s.Totals.TokensIn, s.Totals.TokensOut)
 	if s.Totals.CostUSD != nil {
 		line("cost", "$%.4f", *s.Totals.CostUSD)
+	}
+	if _, limits := s.Budget.Share(); len(limits) > 0 {
+		line("budget", "%s", strings.Join(limits, ", "))
 	}
 	if s.Window != nil {
 		line("window", "%s", s.Window)
