@@ -138,17 +138,27 @@ type compactAnswer struct {
 
 // CompactCommand is `kaged compact`.
 func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
-	var address, agent, strategy string
+	var address, agent, strategy, undone string
 	var dry, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "compact SESSION",
 		Short: "Make room in the conversation of a session",
 		Long: "Compacts the conversation of an idle session: its older part gives way to a note with the session's " +
 			"ledger.\n" +
-			"The messages stay stored. With --dry-run it prints the plan and makes no change.",
-		Example: "  kaged compact SESSION --dry-run\n  kaged compact SESSION --strategy drop",
-		Args:    oneSession,
+			"The messages stay stored. With --dry-run it prints the plan and makes no change. With --undo the messages of\n" +
+			"the agent's last compaction are part of the conversation again.",
+		Example: "  kaged compact SESSION --dry-run\n  kaged compact SESSION --strategy drop\n" +
+			"  kaged compact SESSION --undo cmp_01K0000000000000000000000A",
+		Args: oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {
+			if undone != "" {
+				if dry || agent != "" || strategy != "" {
+					return kit.Misused(cmd, "--undo takes no --dry-run, --agent and --strategy")
+				}
+				return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
+					return undo(ctx, a.Stdout, c, list[0], undone, asJSON)
+				})
+			}
 			return a.Api(cmd, p, address, func(ctx context.Context, c *client.Client) error {
 				order := map[string]any{"dry_run": dry}
 				if agent != "" {
@@ -164,9 +174,26 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().StringVar(&agent, "agent", "", "the tree path of the agent (default: primary)")
 	cmd.Flags().StringVar(&strategy, "strategy", "", "drop or summarize (default: the agent's)")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print the plan")
+	cmd.Flags().StringVar(&undone, "undo", "", "undo this compaction, if it is the agent's last one")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
+}
+
+// undo takes a compaction back.
+func undo(ctx context.Context, w io.Writer, c *client.Client, session, id string, asJSON bool) error {
+	path := "/api/v1/sessions/" + url.PathEscape(session) + "/compactions/" + url.PathEscape(id) + "/undo"
+	var raw map[string]any
+	if err := c.Do(ctx, http.MethodPost, path, nil, &raw); err != nil {
+		return err
+	}
+	if asJSON {
+		return kit.WriteJSON(w, raw)
+	}
+	count, _ := raw["superseded_count"].(float64)
+	_, err := fmt.Fprintf(w, "%s is undone; the conversation has %s again.\n", id,
+		kit.Count(int(count), "message", "messages"))
+	return err
 }
 
 // compact requests a compaction and, unless it is a dry run, waits for its end.
@@ -227,7 +254,7 @@ func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, 
 			return kit.WriteJSON(a.Stdout, raw)
 		}
 		if err == nil {
-			return n.finished(a.Stdout, raw)
+			return n.finished(a.Stdout, session, raw)
 		}
 		if fault.CodeOf(err) != fault.NotFound {
 			return err
@@ -247,12 +274,12 @@ func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, 
 }
 
 // finished prints the effect of a compaction.
-func (n compactAnswer) finished(w io.Writer, raw map[string]any) error {
+func (n compactAnswer) finished(w io.Writer, session string, raw map[string]any) error {
 	before, _ := raw["threshold_estimate"].(float64)
 	after, _ := raw["after_estimate"].(float64)
 	count, _ := raw["superseded_count"].(float64)
-	_, err := fmt.Fprintf(w, "%s: from %s to %s of the window; %s gave way (undo: POST .../compactions/%s/undo).\n",
-		n.Strategy, percent(before), percent(after), kit.Count(int(count), "message", "messages"), n.CompactionID)
+	_, err := fmt.Fprintf(w, "%s: from %s to %s of the window; %s gave way (undo: kaged compact %s --undo %s).\n",
+		n.Strategy, percent(before), percent(after), kit.Count(int(count), "message", "messages"), session, n.CompactionID)
 	if reason, ok := raw["fallback_reason"].(string); ok && err == nil {
 		_, err = fmt.Fprintf(w, "drop took the place of %s: %s\n", n.Strategy, reason)
 	}
