@@ -55,7 +55,7 @@ func shown(p *play) (out []string) {
 
 // A compaction is stored with its frame and its audit record. Later runs, also in another process, get the
 // conversation without the superseded parts and with the summary in their place (H-COMPACT-AUD-01,
-// H-COMPACT-AUD-02, A-COMP-WS-02). The messages themselves stay stored.
+// H-COMPACT-AUD-02, A-COMP-WS-01, A-COMP-WS-02). The messages themselves stay stored.
 func TestCompactionsAreStored(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestCompactionsAreStored(t *testing.T) {
 }
 
 // A failed or useless compaction is shown and audited, and supersedes no message (H-COMPACT-AUD-03,
-// H-COMPACT-AUD-04, H-COMPACT-REC-07).
+// H-COMPACT-AUD-04, H-COMPACT-REC-07, A-COMP-WS-03).
 func TestOtherStagesOfCompactions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -114,8 +114,8 @@ func (n *node) history(t *testing.T, session string) []string {
 
 // An operator's compaction of an idle session supersedes the messages that its dry run names, is listed with them,
 // and can be judged and undone. Later runs get the compacted conversation, after the undo the full one
-// (A-COMP-POST-01..05, A-COMP-LIST-01, A-COMP-GET-01, A-COMP-PATCH-01, H-COMPACT-MAN-01, H-COMPACT-REC-01,
-// H-COMPACT-REC-02, H-COMPACT-REC-04, H-COMPACT-REC-06, H-COMPACT-AUD-05).
+// (A-COMP-POST-01..05, A-COMP-LIST-01, A-COMP-GET-01, A-COMP-PATCH-01, A-COMP-PATCH-02,
+// H-COMPACT-MAN-01, H-COMPACT-REC-01, H-COMPACT-REC-02, H-COMPACT-REC-04, H-COMPACT-REC-06, H-COMPACT-AUD-05).
 func TestAnOperatorCompacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,7 +162,12 @@ func TestAnOperatorCompacts(t *testing.T) {
 	}
 	list, err := n.Sessions.ListCompactions(ctx, &apiv1.ListCompactionsRequest{SessionId: s, AgentPath: "primary"})
 	if err != nil || len(list.GetItems()) != 1 || list.GetItems()[0].GetId() != id {
-		t.Errorf("listed %v, %v", list, err)
+		t.Fatalf("listed %v, %v", list, err)
+	}
+	if c := list.GetItems()[0]; c.GetAfterEstimate() >= c.GetThresholdEstimate() || c.GetSessionId() != s ||
+		c.GetTrigger() != "operator_manual" || c.GetStrategy() != "drop" || c.GetSummary() != "The answer is gone." ||
+		c.SummaryMessageId != nil || c.GetCompactorCost() != nil || c.GetPluginCost() != nil || c.GetCreatedAt() == 0 {
+		t.Errorf("listed %v", c) // A-COMP-LIST-02
 	}
 	if other, err := n.Sessions.ListCompactions(ctx, &apiv1.ListCompactionsRequest{
 		SessionId: s,
@@ -199,6 +204,9 @@ func TestAnOperatorCompacts(t *testing.T) {
 	_, err = n.Sessions.UndoCompaction(ctx, &apiv1.UndoCompactionRequest{SessionId: s, CompactionId: id})
 	if f := refused(t, err, fault.Conflict); f.Details["reason"] != "already_undone" {
 		t.Errorf("%v", f.Details)
+	}
+	if records := n.recorded("ada", s); times(records, "compaction.flagged") != 2 {
+		t.Errorf("recorded %v", records)
 	}
 	for _, event := range []string{
 		`compaction.flagged {"session_id":"` + s + `","compaction_id":"` + id + `","flag":"bad","notes_length":2}`,
@@ -406,7 +414,7 @@ func TestAMarkedMessage(t *testing.T) {
 }
 
 // A summary that a model wrote is a message of the session. In the conversation it has only the place of its
-// compaction; its cost is reported separately (H-COMPACT-SUM-02, H-COMPACT-COST-01).
+// compaction; its cost is reported separately (H-COMPACT-SUM-02, H-COMPACT-COST-01, A-COMP-LIST-02).
 func TestASummaryIsAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -440,6 +448,16 @@ func TestASummaryIsAMessage(t *testing.T) {
 		c.GetCompactorCost().GetCostUsd() != 0.5 ||
 		c.GetSummaryMessage().GetMetadata().GetCompactorCost().GetModel() != "m" {
 		t.Errorf("%v, %v", c, err)
+	}
+	list, err := n.Sessions.ListCompactions(as(t, "ada"), &apiv1.ListCompactionsRequest{SessionId: s})
+	if err != nil || len(list.GetItems()) != 1 {
+		t.Fatalf("listed %v, %v", list, err)
+	}
+	if c := list.GetItems()[0]; c.GetRunId() == "" || c.GetSummaryMessageId() != all[at].GetId() ||
+		c.GetSummary() != "In short." || c.GetCompactorCost().GetInputTokens() != 9 ||
+		c.GetCompactorCost().GetOutputTokens() != 2 || c.GetPluginCost() != nil || c.GetSupersededCount() != 1 ||
+		c.GetFallbackOccurred() || c.FallbackReason != nil {
+		t.Errorf("listed %v", c)
 	}
 	want := []string{"user@0: Hi.", "system@0: In short.", "user@0: Work.", "assistant@1: Done.", "user@0: More."}
 	if got := n.history(t, s); !slices.Equal(got, want) && !strings.Contains(strings.Join(got, "|"),
