@@ -16,9 +16,9 @@ func (c *Client) ListIssues(ctx context.Context, req *apiv1.ListIssuesRequest) (
 	return call[apiv1.ListIssuesResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{project_id}/issues"}, req)
 }
 
-// CreateIssue files an issue: 201, or 200 with the issue as it is now if an issue with this client_id and
-// content was filed before. Fails with validation_failed, and with conflict (details reason client_id_reused)
-// if the client_id was used with other content.
+// CreateIssue creates an issue: 201, or 200 with the existing issue if one with this client_id and content
+// exists. Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id
+// was used with other content.
 //
 // POST /api/v1/projects/{project_id}/issues
 func (c *Client) CreateIssue(ctx context.Context, req *apiv1.CreateIssueRequest) (*apiv1.CreateIssueResponse, error) {
@@ -32,9 +32,9 @@ func (c *Client) GetIssue(ctx context.Context, req *apiv1.GetIssueRequest) (*api
 	return call[apiv1.GetIssueResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{project_id}/issues/{number}", answer: "issue"}, req)
 }
 
-// UpdateIssue changes the given fields and records each change. Only the version that If-Match names is
-// changed, if it is given. Fails with bad_request if no known field is there, validation_failed, not_found,
-// and conflict (details reason version_mismatch with version, or invalid_transition with from, to and legal).
+// UpdateIssue changes the given fields and records each change. With If-Match it changes only that version.
+// Fails with bad_request without a known field, validation_failed, not_found, and conflict (details reason
+// version_mismatch with version, or invalid_transition with from, to and legal).
 //
 // PATCH /api/v1/projects/{project_id}/issues/{number}
 func (c *Client) UpdateIssue(ctx context.Context, req *apiv1.UpdateIssueRequest) (*apiv1.UpdateIssueResponse, error) {
@@ -69,8 +69,8 @@ func (c *Client) AddIssueTodos(ctx context.Context, req *apiv1.AddIssueTodosRequ
 	return call[apiv1.AddIssueTodosResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{project_id}/issues/{number}/todos", body: "*"}, req)
 }
 
-// UpdateIssueTodo changes one todo. Starting one puts the one at work back. Fails with bad_request if no
-// known field is there, validation_failed and not_found.
+// UpdateIssueTodo changes one todo. Starting a todo sets the one in progress back to pending. Fails with
+// bad_request without a known field, validation_failed and not_found.
 //
 // PATCH /api/v1/projects/{project_id}/issues/{number}/todos/{id}
 func (c *Client) UpdateIssueTodo(ctx context.Context, req *apiv1.UpdateIssueTodoRequest) (*apiv1.UpdateIssueTodoResponse, error) {
@@ -84,18 +84,18 @@ func (c *Client) ListOperators(ctx context.Context, req *apiv1.ListOperatorsRequ
 	return call[apiv1.ListOperatorsResponse](ctx, c, route{method: "GET", path: "/api/v1/admin/operators"}, req)
 }
 
-// SetOperatorLimits replaces the limits and the budget of an operator; they count from the operator's next
-// message, or the next model call of a run at work. Fails with validation_failed, and with not_found for an
-// operator that the deployment does not know.
+// SetOperatorLimits replaces the limits and the budget of an operator; they apply from the operator's next
+// message, or from the next model call of a run in progress. Fails with validation_failed, and with not_found
+// for an operator that the deployment does not know.
 //
 // PUT /api/v1/admin/operators/{operator_id}/limits
 func (c *Client) SetOperatorLimits(ctx context.Context, req *apiv1.SetOperatorLimitsRequest) (*apiv1.SetOperatorLimitsResponse, error) {
 	return call[apiv1.SetOperatorLimitsResponse](ctx, c, route{method: "PUT", path: "/api/v1/admin/operators/{operator_id}/limits", body: "*", answer: "operator"}, req)
 }
 
-// DisableOperator refuses the operator's requests from now on, with forbidden (details.reason
-// operator_disabled). A run at work goes on; drain the workspace to stop it. Fails with conflict for the
-// caller, and with not_found.
+// DisableOperator makes all later requests of the operator fail with forbidden (details.reason
+// operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for
+// the caller, and with not_found.
 //
 // POST /api/v1/admin/operators/{operator_id}/disable
 func (c *Client) DisableOperator(ctx context.Context, req *apiv1.DisableOperatorRequest) (*apiv1.DisableOperatorResponse, error) {
@@ -116,8 +116,8 @@ func (c *Client) ListWorkspaces(ctx context.Context, req *apiv1.ListWorkspacesRe
 	return call[apiv1.ListWorkspacesResponse](ctx, c, route{method: "GET", path: "/api/v1/admin/workspaces"}, req)
 }
 
-// DrainWorkspace starts no further run in a workspace, and stops those at work at their next safe points:
-// they go on once it is active again. Fails with not_found.
+// DrainWorkspace starts no further run in a workspace, and stops the runs in progress at their next safe
+// points: they continue once the workspace is active again. Fails with not_found.
 //
 // POST /api/v1/admin/workspaces/{name}/drain
 func (c *Client) DrainWorkspace(ctx context.Context, req *apiv1.DrainWorkspaceRequest) (*apiv1.DrainWorkspaceResponse, error) {
@@ -131,16 +131,16 @@ func (c *Client) ActivateWorkspace(ctx context.Context, req *apiv1.ActivateWorks
 	return call[apiv1.ActivateWorkspaceResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/workspaces/{name}/activate", body: "*", answer: "workspace"}, req)
 }
 
-// ReleaseWorkspace takes a drained workspace with an empty folder of projects from its operator, for another
-// one. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with unavailable while
-// the workspace cannot be asked, and with not_found.
+// ReleaseWorkspace takes a drained workspace with an empty projects folder from its operator, so that it can
+// be assigned to another. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with
+// unavailable while the workspace is unreachable, and with not_found.
 //
 // POST /api/v1/admin/workspaces/{name}/release
 func (c *Client) ReleaseWorkspace(ctx context.Context, req *apiv1.ReleaseWorkspaceRequest) (*apiv1.ReleaseWorkspaceResponse, error) {
 	return call[apiv1.ReleaseWorkspaceResponse](ctx, c, route{method: "POST", path: "/api/v1/admin/workspaces/{name}/release", body: "*", answer: "workspace"}, req)
 }
 
-// ListAdminAudit lists the record of all operators without the facts of the entries, newest first.
+// ListAdminAudit lists the audit log of all operators without the details of the entries, newest first.
 //
 // GET /api/v1/admin/audit
 func (c *Client) ListAdminAudit(ctx context.Context, req *apiv1.ListAdminAuditRequest) (*apiv1.ListAdminAuditResponse, error) {
@@ -154,8 +154,8 @@ func (c *Client) QueryAudit(ctx context.Context, req *apiv1.QueryAuditRequest) (
 	return call[apiv1.QueryAuditResponse](ctx, c, route{method: "GET", path: "/api/v1/audit"}, req)
 }
 
-// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers,
-// git. It is a read and asks no provider. An unreachable part is a check that says so.
+// GetDoctor checks the stores, the operator's models and the default workspace: cages, language servers, git.
+// It changes nothing and calls no provider. An unreachable part is a failed check.
 //
 // GET /api/v1/doctor
 func (c *Client) GetDoctor(ctx context.Context, req *apiv1.GetDoctorRequest) (*apiv1.GetDoctorResponse, error) {
@@ -177,44 +177,43 @@ func (c *Client) GetUnresolved(ctx context.Context, req *apiv1.GetUnresolvedRequ
 	return call[apiv1.GetUnresolvedResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/unresolved", answer: "unresolved"}, req)
 }
 
-// GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not
-// registered.
+// GetDsl returns the current project file on disk. Fails with not_found for a project that is not registered.
 //
 // GET /api/v1/projects/{id}/dsl
 func (c *Client) GetDsl(ctx context.Context, req *apiv1.GetDslRequest) (*apiv1.GetDslResponse, error) {
 	return call[apiv1.GetDslResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/dsl"}, req)
 }
 
-// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is
-// approved by being written here. An answer with valid false was not saved. Fails with not_found, with
-// validation_failed without a text, with payload_too_large, and with conflict: details reason
-// version_mismatch if If-Match is not the file's, approval_required if other files of the project wait for
-// approval, and existing_id if the text names another project.
+// PutDsl replaces the project file by the given text, if it compiles. The new version counts as approved. If
+// valid is false, the file was not saved. Fails with not_found, with validation_failed without a text, with
+// payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's,
+// approval_required if other files of the project wait for approval, and existing_id if the text names
+// another project.
 //
 // PUT /api/v1/projects/{id}/dsl
 func (c *Client) PutDsl(ctx context.Context, req *apiv1.PutDslRequest) (*apiv1.PutDslResponse, error) {
 	return call[apiv1.PutDslResponse](ctx, c, route{method: "PUT", path: "/api/v1/projects/{id}/dsl", body: "*"}, req)
 }
 
-// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it
-// refers to are not read. Fails with validation_failed without a text, and with payload_too_large.
+// ValidateDsl checks a project file by itself: it assumes that the named files exist, and does not read other
+// projects. Fails with validation_failed without a text, and with payload_too_large.
 //
 // POST /api/v1/dsl/validate
 func (c *Client) ValidateDsl(ctx context.Context, req *apiv1.ValidateDslRequest) (*apiv1.ValidateDslResponse, error) {
 	return call[apiv1.ValidateDslResponse](ctx, c, route{method: "POST", path: "/api/v1/dsl/validate", body: "*"}, req)
 }
 
-// InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to
-// the folder by path. Files that are there stay as they are. It adds the agent to no project file. Fails with
-// not_found for the project, and with validation_failed without a path, or for one that leaves the project or
-// goes through a link.
+// InitSubagent creates a project file and a prompt in a folder of the project, so that an agent can refer to
+// the folder by path. It does not change existing files, and does not add the agent to the project file.
+// Fails with not_found for the project, and with validation_failed without a path, or for a path that leaves
+// the project or contains a link.
 //
 // POST /api/v1/projects/{id}/subagents/init
 func (c *Client) InitSubagent(ctx context.Context, req *apiv1.InitSubagentRequest) (*apiv1.InitSubagentResponse, error) {
 	return call[apiv1.InitSubagentResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{id}/subagents/init", body: "*"}, req)
 }
 
-// GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents.
+// GetSynthesizedDsl returns the project's current files as one document that compiles to the same agents.
 // Fails with not_found for a project that is not registered or has no project file.
 //
 // GET /api/v1/projects/{id}/dsl/synthesized
@@ -229,16 +228,16 @@ func (c *Client) ListPrompts(ctx context.Context, req *apiv1.ListPromptsRequest)
 	return call[apiv1.ListPromptsResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/prompts"}, req)
 }
 
-// GetPrompt returns a prompt with its versions. Fails with not_found for a project, a prompt or a version
-// there is not.
+// GetPrompt returns a prompt with its versions. Fails with not_found for an unknown project, prompt or
+// version.
 //
 // GET /api/v1/projects/{id}/prompts/{name=**}
 func (c *Client) GetPrompt(ctx context.Context, req *apiv1.GetPromptRequest) (*apiv1.GetPromptResponse, error) {
 	return call[apiv1.GetPromptResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/prompts/{name=**}"}, req)
 }
 
-// PutPrompt writes a prompt, and with it a version; the text is accepted by being written here. Fails with
-// not_found for a prompt that no agent uses, with validation_failed without a text or with both, with
+// PutPrompt writes a prompt and creates a version; the text counts as accepted. Fails with not_found for a
+// prompt that no agent uses, with validation_failed unless exactly one of text and restore is set, with
 // payload_too_large, and with conflict (details reason version_mismatch) if If-Match is not the file's.
 //
 // PUT /api/v1/projects/{id}/prompts/{name=**}
@@ -275,11 +274,11 @@ func (c *Client) ListProjects(ctx context.Context, req *apiv1.ListProjectsReques
 	return call[apiv1.ListProjectsResponse](ctx, c, route{method: "GET", path: "/api/v1/projects"}, req)
 }
 
-// LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it
+// LoadProject registers the project in a folder: 201 if it is new and ready, 200 if parts are missing or it
 // was registered before. Fails with validation_failed for a path that is not absolute, not_found without a
-// project file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails
-// with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens
-// the approved version: a registered project then goes on with that.
+// project file, dsl_invalid with the place of each error, and conflict if the id belongs to another folder.
+// Fails with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that
+// widens the approved version; a registered project then continues with the approved version.
 //
 // POST /api/v1/projects/load
 func (c *Client) LoadProject(ctx context.Context, req *apiv1.LoadProjectRequest) (*apiv1.LoadProjectResponse, error) {
@@ -301,16 +300,17 @@ func (c *Client) GetProjectCapabilities(ctx context.Context, req *apiv1.GetProje
 	return call[apiv1.GetProjectCapabilitiesResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/capabilities"}, req)
 }
 
-// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its
-// cage in plain words and its limits. Fails with not_found, and with conflict before the first approval.
+// ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for
+// them, their cages in plain words and their limits. Fails with not_found, and with conflict before the first
+// approval.
 //
 // GET /api/v1/projects/{id}/agents
 func (c *Client) ListProjectAgents(ctx context.Context, req *apiv1.ListProjectAgentsRequest) (*apiv1.ListProjectAgentsResponse, error) {
 	return call[apiv1.ListProjectAgentsResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/agents"}, req)
 }
 
-// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left
-// out. Fails with not_found and validation_failed.
+// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are
+// omitted. Fails with not_found and validation_failed.
 //
 // GET /api/v1/projects/{id}/files
 func (c *Client) ListProjectFiles(ctx context.Context, req *apiv1.ListProjectFilesRequest) (*apiv1.ListProjectFilesResponse, error) {
@@ -333,24 +333,24 @@ func (c *Client) ReloadProject(ctx context.Context, req *apiv1.ReloadProjectRequ
 	return call[apiv1.ReloadProjectResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{id}/reload", answer: "project"}, req)
 }
 
-// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with
-// not_found, and with dsl_invalid for files that do not compile.
+// GetProjectApproval compares the project's current files with the approved version. Fails with not_found,
+// and with dsl_invalid for files that do not compile.
 //
 // GET /api/v1/projects/{id}/approval
 func (c *Client) GetProjectApproval(ctx context.Context, req *apiv1.GetProjectApprovalRequest) (*apiv1.GetProjectApprovalResponse, error) {
 	return call[apiv1.GetProjectApprovalResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/approval"}, req)
 }
 
-// ApproveProject makes the files with a hash the approved version; they are read again, so that only the
-// shown version can be approved. Repeating it has no effect. Fails with conflict (details reason
-// approval_changed and those of approval_required) if the files have another hash, and like ReloadProject.
+// ApproveProject approves the files with a hash; they are read again, so that only the shown version can be
+// approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of
+// approval_required) if the files have another hash, and like ReloadProject.
 //
 // POST /api/v1/projects/{id}/approve
 func (c *Client) ApproveProject(ctx context.Context, req *apiv1.ApproveProjectRequest) (*apiv1.ApproveProjectResponse, error) {
 	return call[apiv1.ApproveProjectResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{id}/approve", body: "*"}, req)
 }
 
-// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails
+// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails
 // with bad_request without confirm and with not_found.
 //
 // DELETE /api/v1/projects/{id}
@@ -359,23 +359,22 @@ func (c *Client) UnregisterProject(ctx context.Context, req *apiv1.UnregisterPro
 }
 
 // ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first.
-// Fails with not_found for the project, and with unavailable while a workspace cannot be asked.
+// Fails with not_found for the project, and with unavailable while a workspace is unreachable.
 //
 // GET /api/v1/language-servers
 func (c *Client) ListLanguageServers(ctx context.Context, req *apiv1.ListLanguageServersRequest) (*apiv1.ListLanguageServersResponse, error) {
 	return call[apiv1.ListLanguageServersResponse](ctx, c, route{method: "GET", path: "/api/v1/language-servers"}, req)
 }
 
-// RestartLanguageServers ends the language servers of a project, which start again with the next question,
-// and returns them. A server that crashed too often is tried anew. Fails with not_found, and with
-// unavailable.
+// RestartLanguageServers ends the language servers of a project and returns them. They start again with the
+// next query, even after too many crashes. Fails with not_found, and with unavailable.
 //
 // POST /api/v1/projects/{project_id}/language-servers/restart
 func (c *Client) RestartLanguageServers(ctx context.Context, req *apiv1.RestartLanguageServersRequest) (*apiv1.RestartLanguageServersResponse, error) {
 	return call[apiv1.RestartLanguageServersResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{project_id}/language-servers/restart", body: "*"}, req)
 }
 
-// CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for
+// CreateSession creates a session without starting a run. 201. Fails with not_found for the project or for
 // resume_from, with project_not_ready (details.reason project_not_ready) and with validation_failed.
 //
 // POST /api/v1/projects/{project_id}/sessions
@@ -390,9 +389,9 @@ func (c *Client) ListSessions(ctx context.Context, req *apiv1.ListSessionsReques
 	return call[apiv1.ListSessionsResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{project_id}/sessions"}, req)
 }
 
-// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those
-// with every word of it in their name or in one of their messages. A text is found shortly after it was
-// stored. Fails with validation_failed, and with not_found for the project.
+// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q only
+// those with every word of q in their name or in one of their messages. New texts are found after a short
+// delay. Fails with validation_failed, and with not_found for the project.
 //
 // GET /api/v1/sessions
 func (c *Client) SearchSessions(ctx context.Context, req *apiv1.SearchSessionsRequest) (*apiv1.SearchSessionsResponse, error) {
@@ -406,8 +405,8 @@ func (c *Client) GetSession(ctx context.Context, req *apiv1.GetSessionRequest) (
 	return call[apiv1.GetSessionResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{id}", answer: "session"}, req)
 }
 
-// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known
-// field is there, validation_failed (422 for a number out of range), not_found and gone.
+// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request without a
+// known field, validation_failed (422 for a number out of range), not_found and gone.
 //
 // PUT /api/v1/sessions/{id}
 func (c *Client) UpdateSession(ctx context.Context, req *apiv1.UpdateSessionRequest) (*apiv1.UpdateSessionResponse, error) {
@@ -422,9 +421,9 @@ func (c *Client) EndSession(ctx context.Context, req *apiv1.EndSessionRequest) (
 	return call[apiv1.EndSessionResponse](ctx, c, route{method: "DELETE", path: "/api/v1/sessions/{id}", answer: "session"}, req)
 }
 
-// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone,
-// conflict for a session that is not queued (details.current_state) and while there is no slot (details
-// reason, running_count, limit), and project_not_ready.
+// ResumeSession starts the run of a queued session if a slot is free. Fails with not_found, gone, conflict
+// for a session that is not queued (details.current_state) and while no slot is free (details reason,
+// running_count, limit), and project_not_ready.
 //
 // POST /api/v1/sessions/{session_id}/resume
 func (c *Client) ResumeSession(ctx context.Context, req *apiv1.ResumeSessionRequest) (*apiv1.ResumeSessionResponse, error) {
@@ -440,15 +439,15 @@ func (c *Client) DiscardQueued(ctx context.Context, req *apiv1.DiscardQueuedRequ
 	return call[apiv1.DiscardQueuedResponse](ctx, c, route{method: "DELETE", path: "/api/v1/sessions/{session_id}/queued-message"}, req)
 }
 
-// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many
-// sessions of the project or of the operator have a run at work as may (`[limits]` of local.toml), the run is
-// pending, the session queued, and the answer says so (queued, reason, running_count, limit): ResumeSession
-// starts it. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one
+// PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the
+// operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is
+// queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails
+// with validation_failed, not_found, gone for an ended session, conflict for a running one
 // (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. With
-// steer a running session takes it too (steered): its root agent reads it at the next step boundary. If the
-// run is completed before, the message starts the next run; if it ends otherwise, the model reads it with the
-// next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no
-// overrides.
+// steer a running session accepts the message too (steered): its root agent reads it at the next step
+// boundary. If the run completes before, the message starts the next run; if it ends otherwise, the model
+// reads it with the next message. At most 16 such messages and 1 MiB together wait (conflict, details.reason
+// steer_limit); they have no overrides.
 //
 // POST /api/v1/sessions/{session_id}/messages
 func (c *Client) PostMessage(ctx context.Context, req *apiv1.PostMessageRequest) (*apiv1.PostMessageResponse, error) {
@@ -477,25 +476,25 @@ func (c *Client) GetRun(ctx context.Context, req *apiv1.GetRunRequest) (*apiv1.G
 	return call[apiv1.GetRunResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/runs/{run_id}", answer: "run"}, req)
 }
 
-// GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame
-// with many of them had to shorten it; a result that was stored is found while its run goes on. Where two
-// calls of a run have one id, the later one counts. Fails with not_found.
+// GetToolResult returns one tool result with the input of its call, even if answers and frames shorten them.
+// A stored result is found while its run continues. If two calls of a run have the same id, the later one is
+// returned. Fails with not_found.
 //
 // GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}
 func (c *Client) GetToolResult(ctx context.Context, req *apiv1.GetToolResultRequest) (*apiv1.GetToolResultResponse, error) {
 	return call[apiv1.GetToolResultResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}", answer: "result"}, req)
 }
 
-// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over
-// already.
+// CancelRun stops a run and returns after its end. Fails with not_found and with conflict if it has already
+// ended.
 //
 // POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel
 func (c *Client) CancelRun(ctx context.Context, req *apiv1.CancelRunRequest) (*apiv1.CancelRunResponse, error) {
 	return call[apiv1.CancelRunResponse](ctx, c, route{method: "POST", path: "/api/v1/sessions/{session_id}/runs/{run_id}/cancel", answer: "run"}, req)
 }
 
-// ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of
-// the run at work, or between runs those of the next one. Fails with not_found and with conflict
+// ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of
+// the current run, or between runs those of the next one. Fails with not_found and with conflict
 // (details.reason project_not_ready) between runs if a prompt is missing.
 //
 // GET /api/v1/sessions/{session_id}/prompts
@@ -511,44 +510,43 @@ func (c *Client) ListInvocations(ctx context.Context, req *apiv1.ListInvocations
 	return call[apiv1.ListInvocationsResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/invocations"}, req)
 }
 
-// GetInvocation returns one of them in full. Fails with not_found.
+// GetInvocation returns one invocation in full. Fails with not_found.
 //
 // GET /api/v1/sessions/{session_id}/invocations/{invocation_id}
 func (c *Client) GetInvocation(ctx context.Context, req *apiv1.GetInvocationRequest) (*apiv1.GetInvocationResponse, error) {
 	return call[apiv1.GetInvocationResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/invocations/{invocation_id}", answer: "invocation"}, req)
 }
 
-// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended;
-// its caller reads a cancelled result and goes on. Fails with not_found, and with conflict
-// (details.current_state) if it is over already.
+// CancelInvocation stops one agent below the root and the agents that it called, and returns after their end;
+// its caller reads a cancelled result and continues. Fails with not_found, and with conflict
+// (details.current_state) if it has already ended.
 //
 // POST /api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel
 func (c *Client) CancelInvocation(ctx context.Context, req *apiv1.CancelInvocationRequest) (*apiv1.CancelInvocationResponse, error) {
 	return call[apiv1.CancelInvocationResponse](ctx, c, route{method: "POST", path: "/api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel", answer: "invocation"}, req)
 }
 
-// ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool
-// calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable
-// while the workspace cannot be asked.
+// ListProcesses lists the runs, commands and cages of the operator's sessions, or of one session, the oldest
+// first. Fails with not_found for the session, and with unavailable while the workspace is unreachable.
 //
 // GET /api/v1/processes
 func (c *Client) ListProcesses(ctx context.Context, req *apiv1.ListProcessesRequest) (*apiv1.ListProcessesResponse, error) {
 	return call[apiv1.ListProcessesResponse](ctx, c, route{method: "GET", path: "/api/v1/processes"}, req)
 }
 
-// ListSessionChanges lists the files of the project that differ from their content before the session first
-// changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with
-// unavailable while the workspace is away.
+// ListSessionChanges lists the files of the project that differ from their content before the session's first
+// change, and other files that changed since the session began and differ from HEAD. Fails with not_found,
+// and with unavailable while the workspace is unreachable.
 //
 // GET /api/v1/sessions/{session_id}/changes
 func (c *Client) ListSessionChanges(ctx context.Context, req *apiv1.ListSessionChangesRequest) (*apiv1.ListSessionChangesResponse, error) {
 	return call[apiv1.ListSessionChangesResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/changes"}, req)
 }
 
-// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's
-// result tells of its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended
-// session, process_not_found for a command that does not run for it, process_ended, and unavailable while the
-// workspace cannot be asked.
+// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's tool
+// result reports its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended
+// session, process_not_found for a command of another session or an unknown one, process_ended, and
+// unavailable while the workspace is unreachable.
 //
 // POST /api/v1/sessions/{session_id}/processes/{process_id}/signal
 func (c *Client) SignalProcess(ctx context.Context, req *apiv1.SignalProcessRequest) (*apiv1.SignalProcessResponse, error) {
@@ -563,19 +561,19 @@ func (c *Client) GetLedger(ctx context.Context, req *apiv1.GetLedgerRequest) (*a
 	return call[apiv1.GetLedgerResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/ledger"}, req)
 }
 
-// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored.
-// Fails with not_found for the session or the agent, with project_not_ready, and with unavailable while the
-// harness cannot be reached.
+// GetContextEstimate estimates the use of the context window of an agent's model, from the stored
+// conversation. Fails with not_found for the session or the agent, with project_not_ready, and with
+// unavailable while the harness is unreachable.
 //
 // GET /api/v1/sessions/{session_id}/context-estimate
 func (c *Client) GetContextEstimate(ctx context.Context, req *apiv1.GetContextEstimateRequest) (*apiv1.GetContextEstimateResponse, error) {
 	return call[apiv1.GetContextEstimateResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/context-estimate"}, req)
 }
 
-// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames
-// say the rest. A dry run answers at once with the plan, without a model and without a write. Fails with
-// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict
-// (details.reason run_active) while a run is at work or (compaction_active) another compaction,
+// CompactSession compacts the conversation of an idle session; 202 once it has begun; compaction.* frames
+// report its stages. A dry run answers at once with the plan; it calls no model and stores nothing. Fails
+// with validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict
+// while a run (details.reason run_active) or another compaction (compaction_active) is in progress,
 // project_not_ready and unavailable.
 //
 // POST /api/v1/sessions/{session_id}/compact
@@ -598,15 +596,15 @@ func (c *Client) ListCompactions(ctx context.Context, req *apiv1.ListCompactions
 	return call[apiv1.ListCompactionsResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/compactions"}, req)
 }
 
-// GetCompaction returns one of them with the superseded messages. Fails with not_found.
+// GetCompaction returns one compaction with the superseded messages. Fails with not_found.
 //
 // GET /api/v1/sessions/{session_id}/compactions/{compaction_id}
 func (c *Client) GetCompaction(ctx context.Context, req *apiv1.GetCompactionRequest) (*apiv1.GetCompactionResponse, error) {
 	return call[apiv1.GetCompactionResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/compactions/{compaction_id}", answer: "compaction"}, req)
 }
 
-// UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is
-// there, with validation_failed, not_found and gone.
+// UpdateCompaction stores the operator's rating of a compaction. Fails with bad_request without a known
+// field, with validation_failed, not_found and gone.
 //
 // PATCH /api/v1/sessions/{session_id}/compactions/{compaction_id}
 func (c *Client) UpdateCompaction(ctx context.Context, req *apiv1.UpdateCompactionRequest) (*apiv1.UpdateCompactionResponse, error) {
@@ -621,7 +619,7 @@ func (c *Client) UndoCompaction(ctx context.Context, req *apiv1.UndoCompactionRe
 	return call[apiv1.UndoCompactionResponse](ctx, c, route{method: "POST", path: "/api/v1/sessions/{session_id}/compactions/{compaction_id}/undo", answer: "compaction"}, req)
 }
 
-// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known
+// UpdateMessage sets whether compactions may supersede a message. Fails with bad_request without a known
 // field, not_found and gone.
 //
 // PATCH /api/v1/sessions/{session_id}/messages/{message_id}
@@ -629,8 +627,8 @@ func (c *Client) UpdateMessage(ctx context.Context, req *apiv1.UpdateMessageRequ
 	return call[apiv1.UpdateMessageResponse](ctx, c, route{method: "PATCH", path: "/api/v1/sessions/{session_id}/messages/{message_id}", body: "*", answer: "message"}, req)
 }
 
-// GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in
-// flight do not count yet. Fails with validation_failed for a moment that is not in the past.
+// GetSpend sums the usage of the operator's model calls since a time, by project and model, without calls in
+// progress. Fails with validation_failed for a time that is not in the past.
 //
 // GET /api/v1/spend
 func (c *Client) GetSpend(ctx context.Context, req *apiv1.GetSpendRequest) (*apiv1.GetSpendResponse, error) {
@@ -644,54 +642,54 @@ func (c *Client) GetProjectStatus(ctx context.Context, req *apiv1.GetProjectStat
 	return call[apiv1.GetProjectStatusResponse](ctx, c, route{method: "GET", path: "/api/v1/projects/{id}/status"}, req)
 }
 
-// GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints,
-// and output from a cursor. It is a read. Fails with not_found for the session or the debug session, with
-// validation_failed, and with unavailable while the workspace cannot be asked.
+// GetDebug returns the debug sessions of the session's agents: state, source, stack, variables, breakpoints,
+// and output from an offset. It has no side effects. Fails with not_found for the session or the debug
+// session, with validation_failed, and with unavailable while the workspace is unreachable.
 //
 // GET /api/v1/sessions/{session_id}/debug
 func (c *Client) GetDebug(ctx context.Context, req *apiv1.GetDebugRequest) (*apiv1.GetDebugResponse, error) {
 	return call[apiv1.GetDebugResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/debug"}, req)
 }
 
-// ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with
-// validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session,
+// ControlDebug controls a program that an agent debugs; the agent's next result names the operator. Fails
+// with validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session,
 // conflict (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed,
-// and unavailable while the workspace cannot be asked.
+// and unavailable while the workspace is unreachable.
 //
 // POST /api/v1/sessions/{session_id}/debug
 func (c *Client) ControlDebug(ctx context.Context, req *apiv1.ControlDebugRequest) (*apiv1.ControlDebugResponse, error) {
 	return call[apiv1.ControlDebugResponse](ctx, c, route{method: "POST", path: "/api/v1/sessions/{session_id}/debug", body: "*"}, req)
 }
 
-// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with
-// not_found and with validation_failed for an unknown state.
+// ListApprovals lists a session's requests for approval, newest first, a page at a time. Fails with not_found
+// and with validation_failed for an unknown state.
 //
 // GET /api/v1/sessions/{session_id}/approvals
 func (c *Client) ListApprovals(ctx context.Context, req *apiv1.ListApprovalsRequest) (*apiv1.ListApprovalsResponse, error) {
 	return call[apiv1.ListApprovalsResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/approvals"}, req)
 }
 
-// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with
-// state=pending the open ones. Fails with validation_failed for an unknown state.
+// ListAllApprovals lists the requests for approval of all sessions of the operator, newest first, a page at a
+// time. state=pending selects the open ones. Fails with validation_failed for an unknown state.
 //
 // GET /api/v1/approvals
 func (c *Client) ListAllApprovals(ctx context.Context, req *apiv1.ListAllApprovalsRequest) (*apiv1.ListAllApprovalsResponse, error) {
 	return call[apiv1.ListAllApprovalsResponse](ctx, c, route{method: "GET", path: "/api/v1/approvals"}, req)
 }
 
-// GetApproval returns one of them. Fails with not_found.
+// GetApproval returns one request for approval. Fails with not_found.
 //
 // GET /api/v1/sessions/{session_id}/approvals/{approval_id}
 func (c *Client) GetApproval(ctx context.Context, req *apiv1.GetApprovalRequest) (*apiv1.GetApprovalResponse, error) {
 	return call[apiv1.GetApprovalResponse](ctx, c, route{method: "GET", path: "/api/v1/sessions/{session_id}/approvals/{approval_id}", answer: "approval"}, req)
 }
 
-// AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session
-// or project it makes a standing approval, one of the request's offers, which allows later calls without a
-// question; no call that is on the operator's list of blocked commands. Fails with validation_failed,
-// not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired
-// or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and
-// (details.reason standing_limit) for more than 200 in force in a project.
+// AnswerApproval approves or denies the call; the answer is stored when it returns. With the scope session or
+// project it creates a standing approval, one of the request's offers, which allows later calls without a
+// question. Blocked commands stay blocked. Fails with validation_failed, not_found, gone for an ended
+// session, and conflict (details.current_state) if it was answered, has expired or was closed with its run,
+// (details.reason stale_hash) if the hash is not that of the subject, and (details.reason standing_limit) for
+// more than 200 standing approvals in force in a project.
 //
 // POST /api/v1/sessions/{session_id}/approvals/{approval_id}
 func (c *Client) AnswerApproval(ctx context.Context, req *apiv1.AnswerApprovalRequest) (*apiv1.AnswerApprovalResponse, error) {
@@ -705,16 +703,16 @@ func (c *Client) ListStandingApprovals(ctx context.Context, req *apiv1.ListStand
 	return call[apiv1.ListStandingApprovalsResponse](ctx, c, route{method: "GET", path: "/api/v1/standing-approvals"}, req)
 }
 
-// RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about.
-// Fails with not_found; one that is revoked already stays as it is.
+// RevokeStandingApproval revokes a standing approval: the next call that it covered needs an answer again.
+// Revoking it twice has no effect. Fails with not_found.
 //
 // DELETE /api/v1/standing-approvals/{id}
 func (c *Client) RevokeStandingApproval(ctx context.Context, req *apiv1.RevokeStandingApprovalRequest) (*apiv1.RevokeStandingApprovalResponse, error) {
 	return call[apiv1.RevokeStandingApprovalResponse](ctx, c, route{method: "DELETE", path: "/api/v1/standing-approvals/{id}", answer: "standing_approval"}, req)
 }
 
-// CreateToken makes a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken,
-// too_many_tokens, or insecure_mode where a token would be ignored).
+// CreateToken creates a token. 201. Fails with validation_failed, and with conflict (details.reason
+// name_taken, too_many_tokens, or insecure_mode, in which tokens are ignored).
 //
 // POST /api/v1/tokens
 func (c *Client) CreateToken(ctx context.Context, req *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
@@ -728,7 +726,7 @@ func (c *Client) ListTokens(ctx context.Context, req *apiv1.ListTokensRequest) (
 	return call[apiv1.ListTokensResponse](ctx, c, route{method: "GET", path: "/api/v1/tokens"}, req)
 }
 
-// RevokeToken makes a token worthless: requests that come later are refused. Fails with not_found.
+// RevokeToken revokes a token: later requests with it are refused. Fails with not_found.
 //
 // DELETE /api/v1/tokens/{id}
 func (c *Client) RevokeToken(ctx context.Context, req *apiv1.RevokeTokenRequest) (*apiv1.RevokeTokenResponse, error) {

@@ -4,23 +4,23 @@ package fault
 
 // The codes of the one list.
 const (
-	// BadRequest: The request makes no sense and no more specific code applies. Correct it before sending it again.
+	// BadRequest: The request is invalid and no more specific code applies. Correct it before sending it again.
 	BadRequest Code = 1
-	// ValidationFailed: The body or the query does not match its schema. details.fields names what is wrong; 422 when a number is out of range.
+	// ValidationFailed: The body or the query does not match its schema. details.fields names the invalid fields; the status is 422 if a number is out of range.
 	ValidationFailed Code = 2
 	// InvalidParameter: A query parameter of a log route has a value that is not one of the allowed ones.
 	InvalidParameter Code = 3
-	// Unauthenticated: Who is calling is not known. Sign in again: open a fresh launch URL, or check the sidecar's headers.
+	// Unauthenticated: The caller is not signed in. Sign in again: open a fresh launch URL, or check the sidecar's headers.
 	Unauthenticated Code = 4
-	// Forbidden: The caller is known and may not do this. details.reason says which rule refused, csrf_mismatch for one.
+	// Forbidden: The caller is not allowed to do this. details.reason names the rule, such as csrf_mismatch.
 	Forbidden Code = 5
-	// NotFound: There is nothing of this name that the caller can see.
+	// NotFound: The caller can see no resource of this name.
 	NotFound Code = 6
 	// MethodNotAllowed: The path exists and does not take this method.
 	MethodNotAllowed Code = 7
-	// Conflict: The state of the thing does not allow this now. details says which state it is in.
+	// Conflict: The current state of the resource does not allow this. details has the state.
 	Conflict Code = 8
-	// Gone: The thing existed and has ended. Create a new one.
+	// Gone: The resource has ended. Create a new one.
 	Gone Code = 9
 	// PayloadTooLarge: The body or frame is larger than the limit in details.limit_bytes.
 	PayloadTooLarge Code = 10
@@ -34,7 +34,7 @@ const (
 	ProviderUnreachable Code = 14
 	// Unavailable: A part of kaged is starting, stopping or unreachable. details.subsystem names it; try again shortly.
 	Unavailable Code = 15
-	// Cancelled: The caller went away or the work was cancelled.
+	// Cancelled: The caller disconnected or the work was cancelled.
 	Cancelled Code = 16
 	// DeadlineExceeded: The work took longer than its limit and was stopped.
 	DeadlineExceeded Code = 17
@@ -44,13 +44,13 @@ const (
 	ProviderAuthFailed Code = 19
 	// ProviderRateLimited: The provider limits requests and every retry was used up. Wait, or add a fallback model.
 	ProviderRateLimited Code = 20
-	// ProviderBadResponse: The provider's answer broke off or was not what its protocol says.
+	// ProviderBadResponse: The provider's answer broke off or violated its protocol.
 	ProviderBadResponse Code = 21
 	// ProviderRejected: The provider refused the request as invalid. The message carries its reason.
 	ProviderRejected Code = 22
 	// ContextOverflow: The conversation is larger than the model's context window, and no more of it may be dropped. Start a new session, or give the agent a model with a larger window.
 	ContextOverflow Code = 23
-	// ModelAliasNotFound: The alias an agent names is not bound. Bind it under [models] in local.toml.
+	// ModelAliasNotFound: The model alias of an agent is not bound. Bind it under [models] in local.toml.
 	ModelAliasNotFound Code = 24
 	// PromptNotFound: A prompt file an agent names is not there, is not a regular file, or is larger than 1 MiB.
 	PromptNotFound Code = 25
@@ -64,15 +64,15 @@ const (
 	SessionAttached Code = 29
 	// StaleLease: Another process holds the session's lease. Resolve the holder again and retry there.
 	StaleLease Code = 30
-	// AuditFailed: The audit record could not be stored, so the call was not made.
+	// AuditFailed: The audit record could not be stored, so the call was not executed.
 	AuditFailed Code = 31
-	// ScriptMismatch: The rehearsal script has no step for this request. The message says what came and what was expected.
+	// ScriptMismatch: The rehearsal script has no step for this request. The message has the received and the expected request.
 	ScriptMismatch Code = 32
 	// ToolNotFound: The tool does not exist or is not enabled for this agent. Use one of the tools you were given.
 	ToolNotFound Code = 33
 	// InvalidParams: The parameters do not match the tool's schema, or a path leaves the project. details names the field.
 	InvalidParams Code = 34
-	// CapabilityDenied: The agent's cage or the operator's rules do not allow this. details.required says what would be needed.
+	// CapabilityDenied: The agent's cage or the operator's rules do not allow this. details.required names the missing grant.
 	CapabilityDenied Code = 35
 	// SeccompInsufficient: The tool needs a wider seccomp profile than the agent's cage has.
 	SeccompInsufficient Code = 36
@@ -84,7 +84,7 @@ const (
 	FileExists Code = 39
 	// FileNotRead: The file was not read by this agent in this session. Read the file before overwriting it.
 	FileNotRead Code = 40
-	// FileChangedSinceRead: The file is not what it was when it was read. Read it again, then redo the change.
+	// FileChangedSinceRead: The file has changed since it was read. Read it again, then repeat the change.
 	FileChangedSinceRead Code = 41
 	// FileBusy: Another call is changing the file and did not finish within five seconds. Try again.
 	FileBusy Code = 42
@@ -106,55 +106,55 @@ const (
 	InvalidPattern Code = 50
 	// ShellSpawnFailed: The command could not be started. The message carries the system's reason.
 	ShellSpawnFailed Code = 51
-	// Timeout: The tool ran out of its time and was stopped.
+	// Timeout: The tool reached its time limit and was stopped.
 	Timeout Code = 52
 	// LocalConfigInvalid: The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.
 	LocalConfigInvalid Code = 53
 	// ProcessNotFound: There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action list shows those there are.
 	ProcessNotFound Code = 54
-	// ProcessEnded: The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns what it wrote, where that is kept.
+	// ProcessEnded: The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns its stored output.
 	ProcessEnded Code = 55
 	// CommandBlocked: The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the operator to do it.
 	CommandBlocked Code = 56
-	// ApprovalRequired: The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another way, or say what you would have done.
+	// ApprovalRequired: The call needs an operator's approval, or an entry in the job's policy, and no operator can be asked. Do it another way, or describe the call that you would have made.
 	ApprovalRequired Code = 57
-	// ApprovalDenied: The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.
+	// ApprovalDenied: The operator denied the call. Do not repeat it; the message carries the operator's comment.
 	ApprovalDenied Code = 58
-	// ApprovalExpired: The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.
+	// ApprovalExpired: The operator did not answer in time, so the call was not executed. Continue without it, or say what is needed.
 	ApprovalExpired Code = 59
-	// PatchInvalid: The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.
+	// PatchInvalid: The patch is malformed. The message names the line and the expected form; write the whole patch again.
 	PatchInvalid Code = 60
-	// HunkNotFound: A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place again and correct the hunk.
+	// HunkNotFound: The lines of a hunk are not in the current file, so no file was changed. details shows the nearest text; read that place again and correct the hunk.
 	HunkNotFound Code = 61
-	// HunkAmbiguous: A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.
+	// HunkAmbiguous: A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the intended place.
 	HunkAmbiguous Code = 62
-	// CagePolicyInvalid: The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.
+	// CagePolicyInvalid: The cage's policy names a path that is missing, is a link, or cannot be granted. Correct the cage block.
 	CagePolicyInvalid Code = 63
-	// CageLimitReached: The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.
+	// CageLimitReached: The agent's cage reached a limit, which ended the cage and its run. details.limit names it; use less, or raise it.
 	CageLimitReached Code = 64
-	// BudgetExceeded: What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.
+	// BudgetExceeded: The request exceeds a budget: details.resource names the resource, details.limit its limit. Use less.
 	BudgetExceeded Code = 65
 	// PolicyViolation: A rule of the agent's policy forbids the request. details.rule names it: change the project file, or ask for less.
 	PolicyViolation Code = 67
-	// LoopDetected: The agent made the same calls over and over with the same results, was told so, and did it again. details.tool says which tool, details.repeats how often. Say what is to be done differently.
+	// LoopDetected: The agent repeated the same calls with the same results, even after a warning. details.tool names the tool, details.repeats the number of repetitions. Do something else.
 	LoopDetected Code = 68
-	// RedactedText: The text holds a marker like [redacted:RULE], which stands for a secret that the agent was not shown. details.markers lists them. Change the text around it, in smaller pieces.
+	// RedactedText: The text contains a marker like [redacted:RULE], which replaces a secret that the agent cannot see. details.markers lists them. Change the text around it, in smaller pieces.
 	RedactedText Code = 69
-	// IssueNotFound: The project has no issue with this number. kaged.issue list shows those there are.
+	// IssueNotFound: The project has no issue with this number. kaged.issue list shows the existing ones.
 	IssueNotFound Code = 80
-	// InvalidTransition: The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
+	// InvalidTransition: The issue or todo cannot change to this status. details.legal lists the allowed ones.
 	InvalidTransition Code = 81
 	// NoBoundIssue: The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.
 	NoBoundIssue Code = 82
-	// TodoNotFound: No todo, or more than one, has this content. details lists those there are; name one by its full text.
+	// TodoNotFound: No todo, or more than one, has this content. details lists the existing todos; name one by its full text.
 	TodoNotFound Code = 83
 	// ContentAddressingHint: Todos have no ids for agents. Name the todo by its full text.
 	ContentAddressingHint Code = 84
-	// LspServerNotFound: The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install how it is installed; the other tools work without it.
+	// LspServerNotFound: The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install has the command that installs it; the other tools work without it.
 	LspServerNotFound Code = 85
 	// LspServerUnavailable: The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.
 	LspServerUnavailable Code = 86
-	// RenameNotPossible: The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.
+	// RenameNotPossible: The language server refuses the rename: there is no symbol at this place, or the new name is invalid. The message has its reason.
 	RenameNotPossible Code = 87
 	// RenameScopeExceedsCage: The rename would change files that the agent may not write, so none was changed. details.paths names them.
 	RenameScopeExceedsCage Code = 88
@@ -162,54 +162,54 @@ const (
 	DapRequiresRelaxedSeccomp Code = 90
 	// DapSessionEnded: There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.
 	DapSessionEnded Code = 91
-	// DapAdapterNotFound: The debug adapter is not installed, is too old, or is not to be seen in the agent's cage. details.command names it and details.install how it is installed.
+	// DapAdapterNotFound: The debug adapter is not installed, is too old, or is not visible in the agent's cage. details.command names it and details.install has the command that installs it.
 	DapAdapterNotFound Code = 92
-	// DapRequestFailed: The debug adapter or the program does not do what was asked for; the message has the adapter's reason.
+	// DapRequestFailed: The debug adapter refused the request, or the program failed; the message has the adapter's reason.
 	DapRequestFailed Code = 93
 )
 
 var hints = map[Code]string{
-	BadRequest:                "The request makes no sense and no more specific code applies. Correct it before sending it again.",
-	ValidationFailed:          "The body or the query does not match its schema. details.fields names what is wrong; 422 when a number is out of range.",
+	BadRequest:                "The request is invalid and no more specific code applies. Correct it before sending it again.",
+	ValidationFailed:          "The body or the query does not match its schema. details.fields names the invalid fields; the status is 422 if a number is out of range.",
 	InvalidParameter:          "A query parameter of a log route has a value that is not one of the allowed ones.",
-	Unauthenticated:           "Who is calling is not known. Sign in again: open a fresh launch URL, or check the sidecar's headers.",
-	Forbidden:                 "The caller is known and may not do this. details.reason says which rule refused, csrf_mismatch for one.",
-	NotFound:                  "There is nothing of this name that the caller can see.",
+	Unauthenticated:           "The caller is not signed in. Sign in again: open a fresh launch URL, or check the sidecar's headers.",
+	Forbidden:                 "The caller is not allowed to do this. details.reason names the rule, such as csrf_mismatch.",
+	NotFound:                  "The caller can see no resource of this name.",
 	MethodNotAllowed:          "The path exists and does not take this method.",
-	Conflict:                  "The state of the thing does not allow this now. details says which state it is in.",
-	Gone:                      "The thing existed and has ended. Create a new one.",
+	Conflict:                  "The current state of the resource does not allow this. details has the state.",
+	Gone:                      "The resource has ended. Create a new one.",
 	PayloadTooLarge:           "The body or frame is larger than the limit in details.limit_bytes.",
 	DSLInvalid:                "The project file does not compile. details.errors lists each place with line and column.",
 	RateLimited:               "Too many requests. Send it again after details.retry_after_ms.",
 	Internal:                  "A defect in kaged. The log holds the cause under the same request id.",
 	ProviderUnreachable:       "The model provider could not be reached or answered with a server error. details.provider names it.",
 	Unavailable:               "A part of kaged is starting, stopping or unreachable. details.subsystem names it; try again shortly.",
-	Cancelled:                 "The caller went away or the work was cancelled.",
+	Cancelled:                 "The caller disconnected or the work was cancelled.",
 	DeadlineExceeded:          "The work took longer than its limit and was stopped.",
 	ProviderNotConfigured:     "The provider is not in the operator's local configuration, or its key is missing. Add it to local.toml.",
 	ProviderAuthFailed:        "The provider refused the credentials. Check the key in local.toml.",
 	ProviderRateLimited:       "The provider limits requests and every retry was used up. Wait, or add a fallback model.",
-	ProviderBadResponse:       "The provider's answer broke off or was not what its protocol says.",
+	ProviderBadResponse:       "The provider's answer broke off or violated its protocol.",
 	ProviderRejected:          "The provider refused the request as invalid. The message carries its reason.",
 	ContextOverflow:           "The conversation is larger than the model's context window, and no more of it may be dropped. Start a new session, or give the agent a model with a larger window.",
-	ModelAliasNotFound:        "The alias an agent names is not bound. Bind it under [models] in local.toml.",
+	ModelAliasNotFound:        "The model alias of an agent is not bound. Bind it under [models] in local.toml.",
 	PromptNotFound:            "A prompt file an agent names is not there, is not a regular file, or is larger than 1 MiB.",
 	ProjectNotReady:           "The project is pending or invalid and cannot start work. Its unresolved list says what is missing.",
 	CageUnavailable:           "An agent asks for a cage and this host cannot give it. Set cage: disabled, or start with --no-sandbox.",
 	Interrupted:               "The work was cut off by a crash or a restart. What was finished before is kept.",
 	SessionAttached:           "Another socket holds this session. Close it, or attach with takeover=1.",
 	StaleLease:                "Another process holds the session's lease. Resolve the holder again and retry there.",
-	AuditFailed:               "The audit record could not be stored, so the call was not made.",
-	ScriptMismatch:            "The rehearsal script has no step for this request. The message says what came and what was expected.",
+	AuditFailed:               "The audit record could not be stored, so the call was not executed.",
+	ScriptMismatch:            "The rehearsal script has no step for this request. The message has the received and the expected request.",
 	ToolNotFound:              "The tool does not exist or is not enabled for this agent. Use one of the tools you were given.",
 	InvalidParams:             "The parameters do not match the tool's schema, or a path leaves the project. details names the field.",
-	CapabilityDenied:          "The agent's cage or the operator's rules do not allow this. details.required says what would be needed.",
+	CapabilityDenied:          "The agent's cage or the operator's rules do not allow this. details.required names the missing grant.",
 	SeccompInsufficient:       "The tool needs a wider seccomp profile than the agent's cage has.",
 	PrincipalScopeViolation:   "Only the root agent may use this tool.",
 	FileNotFound:              "The path does not name a file in the workspace. List the folder, then try again.",
 	FileExists:                "The file is already there. Use file.write to replace it after reading it.",
 	FileNotRead:               "The file was not read by this agent in this session. Read the file before overwriting it.",
-	FileChangedSinceRead:      "The file is not what it was when it was read. Read it again, then redo the change.",
+	FileChangedSinceRead:      "The file has changed since it was read. Read it again, then repeat the change.",
 	FileBusy:                  "Another call is changing the file and did not finish within five seconds. Try again.",
 	FileNotText:               "The file is binary or not valid UTF-8 and cannot be edited as text.",
 	FileTooLarge:              "The file is larger than the tool handles. details.limit_bytes gives the limit.",
@@ -220,34 +220,34 @@ var hints = map[Code]string{
 	NoChange:                  "old_string and new_string are the same, so there is nothing to do.",
 	InvalidPattern:            "The pattern does not parse. The message says where.",
 	ShellSpawnFailed:          "The command could not be started. The message carries the system's reason.",
-	Timeout:                   "The tool ran out of its time and was stopped.",
+	Timeout:                   "The tool reached its time limit and was stopped.",
 	LocalConfigInvalid:        "The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.",
 	ProcessNotFound:           "There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action list shows those there are.",
-	ProcessEnded:              "The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns what it wrote, where that is kept.",
+	ProcessEnded:              "The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns its stored output.",
 	CommandBlocked:            "The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the operator to do it.",
-	ApprovalRequired:          "The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another way, or say what you would have done.",
-	ApprovalDenied:            "The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.",
-	ApprovalExpired:           "The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.",
-	PatchInvalid:              "The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.",
-	HunkNotFound:              "A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place again and correct the hunk.",
-	HunkAmbiguous:             "A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the place that is meant.",
-	CagePolicyInvalid:         "The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.",
-	CageLimitReached:          "The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.",
-	BudgetExceeded:            "What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.",
+	ApprovalRequired:          "The call needs an operator's approval, or an entry in the job's policy, and no operator can be asked. Do it another way, or describe the call that you would have made.",
+	ApprovalDenied:            "The operator denied the call. Do not repeat it; the message carries the operator's comment.",
+	ApprovalExpired:           "The operator did not answer in time, so the call was not executed. Continue without it, or say what is needed.",
+	PatchInvalid:              "The patch is malformed. The message names the line and the expected form; write the whole patch again.",
+	HunkNotFound:              "The lines of a hunk are not in the current file, so no file was changed. details shows the nearest text; read that place again and correct the hunk.",
+	HunkAmbiguous:             "A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the intended place.",
+	CagePolicyInvalid:         "The cage's policy names a path that is missing, is a link, or cannot be granted. Correct the cage block.",
+	CageLimitReached:          "The agent's cage reached a limit, which ended the cage and its run. details.limit names it; use less, or raise it.",
+	BudgetExceeded:            "The request exceeds a budget: details.resource names the resource, details.limit its limit. Use less.",
 	PolicyViolation:           "A rule of the agent's policy forbids the request. details.rule names it: change the project file, or ask for less.",
-	LoopDetected:              "The agent made the same calls over and over with the same results, was told so, and did it again. details.tool says which tool, details.repeats how often. Say what is to be done differently.",
-	RedactedText:              "The text holds a marker like [redacted:RULE], which stands for a secret that the agent was not shown. details.markers lists them. Change the text around it, in smaller pieces.",
-	IssueNotFound:             "The project has no issue with this number. kaged.issue list shows those there are.",
-	InvalidTransition:         "The issue or the todo cannot go there from where it stands. details.legal lists where it can go.",
+	LoopDetected:              "The agent repeated the same calls with the same results, even after a warning. details.tool names the tool, details.repeats the number of repetitions. Do something else.",
+	RedactedText:              "The text contains a marker like [redacted:RULE], which replaces a secret that the agent cannot see. details.markers lists them. Change the text around it, in smaller pieces.",
+	IssueNotFound:             "The project has no issue with this number. kaged.issue list shows the existing ones.",
+	InvalidTransition:         "The issue or todo cannot change to this status. details.legal lists the allowed ones.",
 	NoBoundIssue:              "The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.",
-	TodoNotFound:              "No todo, or more than one, has this content. details lists those there are; name one by its full text.",
+	TodoNotFound:              "No todo, or more than one, has this content. details lists the existing todos; name one by its full text.",
 	ContentAddressingHint:     "Todos have no ids for agents. Name the todo by its full text.",
-	LspServerNotFound:         "The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install how it is installed; the other tools work without it.",
+	LspServerNotFound:         "The program of the language server is not installed, or the agent's cage does not show it. details.command names it and details.install has the command that installs it; the other tools work without it.",
 	LspServerUnavailable:      "The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.",
-	RenameNotPossible:         "The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.",
+	RenameNotPossible:         "The language server refuses the rename: there is no symbol at this place, or the new name is invalid. The message has its reason.",
 	RenameScopeExceedsCage:    "The rename would change files that the agent may not write, so none was changed. details.paths names them.",
 	DapRequiresRelaxedSeccomp: "The debugger traces processes, and the agent's cage forbids tracing. Ask the operator for `seccomp: relaxed` in the agent's cage, or leave debugging to an agent with such a cage.",
 	DapSessionEnded:           "There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.",
-	DapAdapterNotFound:        "The debug adapter is not installed, is too old, or is not to be seen in the agent's cage. details.command names it and details.install how it is installed.",
-	DapRequestFailed:          "The debug adapter or the program does not do what was asked for; the message has the adapter's reason.",
+	DapAdapterNotFound:        "The debug adapter is not installed, is too old, or is not visible in the agent's cage. details.command names it and details.install has the command that installs it.",
+	DapRequestFailed:          "The debug adapter refused the request, or the program failed; the message has the adapter's reason.",
 }

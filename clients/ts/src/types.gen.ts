@@ -2,7 +2,7 @@
 
 /** ActivateWorkspaceResponse is the workspace. */
 export interface ActivateWorkspaceResponse {
-  /** The workspace as it is now; the whole body on HTTP. */
+  /** The workspace after the change. On HTTP it is the whole body. */
   workspace: AdminWorkspace | null;
 }
 
@@ -16,15 +16,15 @@ export interface ActivePlugin {
   version: string;
 }
 
-/** ActiveRun is a run that is pending or at work. */
+/** ActiveRun is a pending or running run. */
 export interface ActiveRun {
-  /** Whether its root agent works in a cage: caged, uncaged or pending. */
+  /** Whether its root agent is in a cage: caged, uncaged or pending. */
   cage_status: string;
-  /** When it was created. */
+  /** Its creation time. */
   created_at: number;
   /** The run. */
   id: string;
-  /** The agents at work below the root, the oldest first. */
+  /** The running agents below the root, the oldest first. */
   live_subagents: LiveSubagent[];
   /** The project. */
   project_id: string;
@@ -32,7 +32,7 @@ export interface ActiveRun {
   prompt: string;
   /** Its session. */
   session_id: string;
-  /** When it began to work, null while it is pending. */
+  /** Its start, null while it is pending. */
   started_at: number | null;
   /** Pending or running. */
   state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
@@ -46,29 +46,29 @@ export interface AddIssueTodosResponse {
 
 /** AddIssueUpdateResponse holds the update. */
 export interface AddIssueUpdateResponse {
-  /** The update; the whole body on HTTP. */
+  /** The update. On HTTP it is the whole body. */
   update: IssueUpdate | null;
 }
 
-/** AdminOperator is an operator as administrators see one: counts and sums, and no content. */
+/** AdminOperator is an operator as administrators see it: counts and sums, but no content. */
 export interface AdminOperator {
   /** Its own budget; absent without one. */
   budget: OperatorBudget | null;
   /** Their calls. */
   calls: number;
-  /** What its models cost in the last 30 days, in US dollars. */
+  /** The cost of its model calls in the last 30 days, in US dollars. */
   cost_usd: number;
-  /** When an administrator disabled it, null if it is enabled. */
+  /** The time at which an administrator disabled it, null if it is enabled. */
   disabled_at: number | null;
-  /** When a session last changed, null without sessions. */
+  /** The time of the last change of a session, null without sessions. */
   last_active_at: number | null;
   /** Its own limits; absent without any. */
   limits: OperatorLimits | null;
   /** The operator, as the sign-in proxy names it. */
   operator_id: string;
-  /** Its runs at work. */
+  /** The number of its runs in progress. */
   running: number;
-  /** Its sessions that have not ended. */
+  /** The number of its sessions that have not ended. */
   sessions: number;
   /** Their tokens. */
   tokens: number;
@@ -78,13 +78,13 @@ export interface AdminOperator {
 
 /** AdminWorkspace is a workspace of the deployment. */
 export interface AdminWorkspace {
-  /** When it was assigned, null if it is free. */
+  /** The time of its assignment, null if it is free. */
   assigned_at: number | null;
   /** Its name. */
   name: string;
   /** Its operator, null if it is free. */
   operator_id: string | null;
-  /** The runs at work in it. */
+  /** The number of its runs in progress. */
   running: number;
   /** active or draining. */
   state: string;
@@ -92,25 +92,25 @@ export interface AdminWorkspace {
 
 /** AgentCage is an agent's cage in plain words. */
 export interface AgentCage {
-  /** Whether the agent has one. */
+  /** Whether the agent has a cage. */
   caged: boolean;
-  /** Its grants and bounds, a sentence each; for an agent without one its meaning. */
+  /** Its grants and limits, a sentence each; for an uncaged agent a sentence that says what that means. */
   sentences: string[];
   /** The same as one line, as records have it. */
   summary: string;
 }
 
-/** AgentCapabilities says in which cage an agent works. */
+/** AgentCapabilities describes the cage of an agent. */
 export interface AgentCapabilities {
   /** The tree path. */
   agent_path: string;
-  /** Whether it has a cage; without one it has the rights of the workspace's user. */
+  /** Whether it has a cage; an uncaged agent has the rights of the workspace's user. */
   caged: boolean;
   /** The grants of the cage as written, "none" without a cage. */
   summary: string;
 }
 
-/** AgentLimits bound an agent. Null is no limit of its own. */
+/** AgentLimits bounds an agent. Null means that the agent has no such limit. */
 export interface AgentLimits {
   /** Model calls, with all agents below. */
   budget_calls: number | null;
@@ -122,7 +122,7 @@ export interface AgentLimits {
   budget_walltime_ms: number | null;
   /** Levels of agents below. */
   depth: number | null;
-  /** Agents at work at once, this one included. */
+  /** Agents that work at once, this one included. */
   live_agents: number | null;
   /** Tokens of one answer. */
   max_output_tokens: number | null;
@@ -144,7 +144,7 @@ export interface AgentTool {
   place?: string;
   /** The alias that the model is shown. */
   shown_as?: string;
-  /** The reason of that, in a few words; for a tool that is off how to turn it on. */
+  /** The reason, in a few words; for a disabled tool the way to enable it. */
   why: string;
   /** Whether it changes files or runs programs. */
   writes: boolean;
@@ -164,45 +164,45 @@ export interface AgentUse {
 
 /** AnswerApprovalResponse holds the approval as it is now. */
 export interface AnswerApprovalResponse {
-  /** The approval as it is now; the whole body on HTTP. */
+  /** The approval after the answer. On HTTP it is the whole body. */
   approval: Approval | null;
 }
 
-/** Approval is a tool call an operator was asked about. */
+/** Approval is a tool call that needs an operator's approval. */
 export interface Approval {
   /** The operator's text for the agent, or null. */
   comment: string | null;
-  /** When it counts as denied. */
+  /** The time after which it counts as denied. */
   expires_at: number;
-  /** SHA-256 of the subject: an answer for more than this call names it. */
+  /** SHA-256 of the subject. An answer with another scope than once names it. */
   hash: string;
   /** The approval. */
   id: string;
   /** The invocation with the call, absent for the root agent. */
   invocation_id?: string;
-  /** The standing approvals that it may become. */
+  /** The standing approvals that an answer may create. */
   offers?: StandingOffer[];
-  /** When it was asked. */
+  /** The time of the request. */
   requested_at: number;
-  /** When it was answered, expired or closed, null while it is pending. */
+  /** The time at which it was answered, expired or was closed; null while it is pending. */
   resolved_at: number | null;
   /** The operator who answered, or null. */
   resolved_by: string | null;
-  /** The run it belongs to. */
+  /** Its run. */
   run_id: string;
   /** Its session. */
   session_id: string;
-  /** The standing approval that the answer made, or that gave the answer; null for none. */
+  /** The standing approval that the answer created, or that answered; null for none. */
   standing_approval_id: string | null;
   /** Its state. */
   state: "unspecified" | "pending" | "approved" | "denied" | "expired" | "closed";
-  /** The effects of the call. */
+  /** The tool call and its effects. */
   subject: ApprovalSubject | null;
-  /** The call. */
+  /** The tool call. */
   tool_call_id: string;
 }
 
-/** ApprovalOver is approval.resolved on the channel system: the call waits no more. */
+/** ApprovalOver is approval.resolved on the channel system: the call no longer waits. */
 export interface ApprovalOver {
   /** The approval. */
   id: string;
@@ -218,7 +218,7 @@ export interface ApprovalOver {
 export interface ApprovalRequested {
   /** The approval; the answer goes to /api/v1/sessions/{session_id}/approvals/{approval_id}. */
   approval_id: string;
-  /** When it counts as denied. */
+  /** The time after which it counts as denied. */
   expires_at: number;
   /** SHA-256 of the whole subject. */
   hash: string;
@@ -226,19 +226,19 @@ export interface ApprovalRequested {
   invocation_id?: string;
   /** The message the run writes. */
   message_id: string;
-  /** When it was asked. */
+  /** The time of the request. */
   requested_at: number;
   /** The run. */
   run_id: string;
   /** Its effects. */
   subject: ApprovalSubject | null;
-  /** The call. */
+  /** The tool call. */
   tool_call_id: string;
   /** Whether a part of subject was shortened; the approval itself has it whole. */
   truncated?: boolean;
 }
 
-/** ApprovalResolved is events approval.resolved: a tool call waits no longer. */
+/** ApprovalResolved is events approval.resolved: a tool call no longer waits. */
 export interface ApprovalResolved {
   /** The approval. */
   approval_id: string;
@@ -246,25 +246,25 @@ export interface ApprovalResolved {
   comment?: string;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** When. */
+  /** The time. */
   resolved_at: number;
   /** The operator who answered, or null. */
   resolved_by: string | null;
   /** The run. */
   run_id: string;
-  /** The standing approval that the answer made, or that gave it without an approval.requested. */
+  /** The standing approval that the answer created, or that answered without an approval.requested. */
   standing_approval_id?: string;
   /** approved, denied, expired, or closed with its run. */
   state: string;
-  /** The call. */
+  /** The tool call. */
   tool_call_id: string;
 }
 
-/** ApprovalSubject is a tool call for an operator to allow, as it would act if it were made now. */
+/** ApprovalSubject describes a tool call that needs approval, with its effects at the time of the request. */
 export interface ApprovalSubject {
   /** The tree path of the agent that calls. */
   agent_path: string;
-  /** Stands for the cage of the agent, empty for none. */
+  /** A fingerprint of the agent's cage, empty for none. */
   cage?: string;
   /** The exact command, for tools that run one; empty for others. */
   command: string;
@@ -274,11 +274,11 @@ export interface ApprovalSubject {
   network?: string[];
   /** The files it changes, as results name them. */
   paths: string[];
-  /** The change as a unified diff, shortened if long; empty for a change that cannot be shown before it happens. */
+  /** The change as a unified diff, shortened if long; empty if it cannot be computed before the call. */
   preview: string;
-  /** Why it needs approval: one sentence each, at least one. */
+  /** The reasons why it needs approval, a sentence each, at least one. */
   reasons: string[];
-  /** The kinds of standing approvals that it may become: command (the same command), words (plain commands with the same first words), files (changes of the same files); empty where it is for this call alone. */
+  /** The kinds of standing approvals that it may become: command (the same command), words (plain commands with the same first words), files (changes of the same files); empty if only this call can be approved. */
   standing?: string[];
   /** The canonical name of the tool. */
   tool: string;
@@ -290,13 +290,13 @@ export interface ApprovalSubject {
 export interface ApprovalWaiting {
   /** The agent. */
   agent_path: string;
-  /** When it counts as denied. */
+  /** The time after which it counts as denied. */
   expires_at: number;
   /** The approval. */
   id: string;
   /** The project. */
   project_id: string;
-  /** When it was requested. */
+  /** The time of the request. */
   requested_at: number;
   /** The run. */
   run_id: string;
@@ -318,51 +318,51 @@ export interface ApproveProjectResponse {
 
 /** AuditEntry is one entry. */
 export interface AuditEntry {
-  /** The tree path of the agent it is about. */
+  /** The tree path of the agent. */
   agent_path?: string;
   /** The dotted type. */
   event_type: string;
   /** Its id. */
   id: string;
-  /** The facts. */
+  /** Details, by key. */
   payload: Record<string, unknown> | null;
   /** The project, or null. */
   project_id: string | null;
-  /** The request it came from. */
+  /** The request that caused it. */
   request_id: string;
-  /** The run it belongs to. */
+  /** Its run. */
   run_id?: string;
   /** The session, or null. */
   session_id: string | null;
-  /** When, in milliseconds. */
+  /** The time, in milliseconds. */
   ts: number;
   /** The operator. */
   user_id: string;
 }
 
-/** AuditWarning is events audit.warning. It is the socket's own and not replayed. */
+/** AuditWarning is events audit.warning: the daemon has reduced protection. The gateway's socket creates it; it is not numbered or replayed. */
 export interface AuditWarning {
-  /** Since when. */
+  /** The time since which it applies. */
   since: number;
   /** insecure-mode or no-sandbox. */
   warning: string;
 }
 
-/** BudgetLimit is the limits of a budget. A missing field is not bounded. */
+/** BudgetLimit has the limits of a budget. A missing field means no limit. */
 export interface BudgetLimit {
   /** Requests to models. */
   calls?: number;
   /** Input, cached or not, with output. */
   tokens?: number;
-  /** allow for a budget in US dollars under which models without a known price count as free. */
+  /** allow: models without a known price count as free under a budget in US dollars. */
   unpriced?: string;
   /** US dollars. */
   usd?: number;
-  /** Milliseconds of work, of a session's budget. Time while an operator is asked does not count. */
+  /** Milliseconds of work, of a session's budget. Waiting for an operator does not count. */
   walltime_ms?: number;
 }
 
-/** BudgetState is events budget.state: how much of a budget is left. It comes at most once a second for a budget, and at each call that a budget refuses. */
+/** BudgetState is events budget.state: the use of a budget. It is sent at most once a second for a budget, and at each refused call. */
 export interface BudgetState {
   /** The tree path of the budget's agent; missing for other scopes. */
   agent_path?: string;
@@ -370,13 +370,13 @@ export interface BudgetState {
   invocation_id?: string;
   /** Its limits. An agent's budget is that of one call of it; the root agent's bounds a run. */
   limit: BudgetLimit | null;
-  /** The most that calls in flight may use. */
+  /** The maximum usage of the calls in progress. */
   reserved: BudgetUse | null;
   /** The run. */
   run_id: string;
   /** agent, session or operator. */
   scope: string;
-  /** The used part. */
+  /** The used amount. */
   spent: BudgetUse | null;
 }
 
@@ -388,29 +388,29 @@ export interface BudgetUse {
   tokens: number;
   /** US dollars. Models without a known price count as free. */
   usd: number;
-  /** Milliseconds of work, where the budget bounds them. */
+  /** Milliseconds of work, if the budget limits them. */
   walltime_ms?: number;
 }
 
-/** CageFinding is a file that was made while a cage lived and that may make tools outside run code. */
+/** CageFinding is a file that was created while a cage lived and that may make tools outside the cage run code. */
 export interface CageFinding {
   /** Its kind: gitlink, repository, hook_path, name, partial or policy. */
   kind: string;
-  /** Where, absolute; empty for partial and policy. */
+  /** The path, absolute; empty for partial and policy. */
   path: string;
   /** A sentence about it. */
   text: string;
 }
 
-/** CageLayerReport is one thing cages are made of. */
+/** CageLayerReport describes one layer of a cage. */
 export interface CageLayerReport {
   /** The enforcing mechanism. */
   by?: string;
-  /** The command or setting that mends it. */
+  /** The command or setting that fixes it. */
   fix?: string;
   /** Its name. */
   name: string;
-  /** Why it is not enforced. */
+  /** The reason, if it is not enforced. */
   reason?: string;
   /** enforced, best_effort or missing. */
   state: string;
@@ -422,19 +422,19 @@ export interface CageReport {
   layers: CageLayerReport[];
   /** How they are enforced: userns, setuid, or "" if unavailable. */
   tier: string;
-  /** Why they are unavailable. */
+  /** The reason, if they are unavailable. */
   unavailable?: string;
 }
 
 /** CancelInvocationResponse holds the invocation as it ended. */
 export interface CancelInvocationResponse {
-  /** The invocation as it ended; the whole body on HTTP. */
+  /** The invocation after its end. On HTTP it is the whole body. */
   invocation: Invocation | null;
 }
 
 /** CancelRunResponse holds the run as it ended. */
 export interface CancelRunResponse {
-  /** The run as it ended; the whole body on HTTP. */
+  /** The run after its end. On HTTP it is the whole body. */
   run: Run | null;
 }
 
@@ -464,7 +464,7 @@ export interface CompactionCompleted {
   agent_path: string;
   /** The compaction. */
   compaction_id: string;
-  /** How long it took. */
+  /** Its duration in milliseconds. */
   duration_ms: number;
   /** The invocation; missing for the root agent. */
   invocation_id?: string;
@@ -486,7 +486,7 @@ export interface CompactionFailed {
   attempted_strategy: string;
   /** The compaction. */
   compaction_id: string;
-  /** The strategy in its place. */
+  /** The strategy that replaces it. */
   fallback_strategy: string;
   /** The invocation; missing for the root agent. */
   invocation_id?: string;
@@ -586,11 +586,11 @@ export interface CompactorCost {
 export interface ControlDebugResponse {
   /** The value of an expression. */
   result?: DebugVariable;
-  /** The state of the program, after a move; running if it did not stop in time. */
+  /** The state of the program after an action; running if it did not stop in time. */
   state?: DebugState;
 }
 
-/** Cost is US dollars by kind of token. */
+/** Cost has US dollars by kind of token. */
 export interface Cost {
   /** For cache reads. */
   cache_read: number;
@@ -608,23 +608,23 @@ export interface Cost {
 
 /** CreateIssueResponse holds the issue. */
 export interface CreateIssueResponse {
-  /** Whether it was filed by this request. */
+  /** Whether this request created the issue. */
   created: boolean;
-  /** The issue; the whole body on HTTP. */
+  /** The issue. On HTTP it is the whole body. */
   issue: Issue | null;
 }
 
 /** CreateSessionResponse is the new session. */
 export interface CreateSessionResponse {
-  /** When. */
+  /** The time. */
   created_at: number;
   /** The session. */
   id: string;
-  /** The issue it works on, or null. */
+  /** The issue that the session works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
@@ -634,9 +634,9 @@ export interface CreateSessionResponse {
 
 /** CreateTokenResponse is the new token. */
 export interface CreateTokenResponse {
-  /** When it was made. */
+  /** Its creation time. */
   created_at: number;
-  /** When it stops to be valid, null for never. */
+  /** Its expiry, null for never. */
   expires_at: number | null;
   /** The token. */
   id: string;
@@ -644,7 +644,7 @@ export interface CreateTokenResponse {
   name: string;
   /** Its rights. */
   scope: "unspecified" | "read" | "run" | "admin";
-  /** The text for "Authorization: Bearer". It is shown this once. */
+  /** The text for "Authorization: Bearer". It is returned only here. */
   token: string;
 }
 
@@ -662,7 +662,7 @@ export interface Daemon {
   warnings: string[];
 }
 
-/** DebugBreakpoint is a place where a program is to stop. */
+/** DebugBreakpoint is a breakpoint of a program. */
 export interface DebugBreakpoint {
   /** The line that the adapter chose, or 0. */
   actual_line?: number;
@@ -676,25 +676,25 @@ export interface DebugBreakpoint {
   id: number;
   /** "line", "function", "instruction" or "data". */
   kind: string;
-  /** The line that was asked for. */
+  /** The requested line. */
   line?: number;
   /** The text to log, or empty. */
   log_message?: string;
-  /** Why not, or more about it. */
+  /** The reason why not, or details. */
   message?: string;
   /** The file; empty for unknown. */
   path?: string;
   /** The instruction or the data, or empty. */
   reference?: string;
-  /** The program can stop there. */
+  /** Whether the program can stop at it. */
   verified: boolean;
 }
 
-/** DebugEnded is events debug.ended: a debug session is over, at the latest before run.ended of its run. A run that was cut off may end without it. */
+/** DebugEnded is events debug.ended: a debug session has ended. It precedes run.ended of its run. A run that was interrupted may end without it. */
 export interface DebugEnded {
   /** The agent's tree path. */
   agent_path: string;
-  /** When. */
+  /** The time. */
   at: number;
   /** The debug session. */
   debug_session_id: string;
@@ -732,23 +732,23 @@ export interface DebugLine {
   text: string;
 }
 
-/** DebugMove is a step of a program, or a pause. */
+/** DebugMove is an action on a program: a step, a continue or a pause. */
 export interface DebugMove {
   /** pause, continue, step_into, step_over or step_out. */
   action: string;
-  /** When, in milliseconds. */
+  /** The time, in milliseconds. */
   at: number;
-  /** The operator of the move, absent for the agent. */
+  /** The operator who took the action, absent for the agent. */
   operator_id?: string;
 }
 
-/** DebugOutput is a piece of a program's output. Offsets count the bytes that it ever wrote. */
+/** DebugOutput is a piece of a program's output. Offsets are in the whole output. */
 export interface DebugOutput {
-  /** Which byte of all output is its first. */
+  /** The offset of its first byte in the whole output. */
   from: number;
-  /** Which byte comes next. */
+  /** The offset of the byte after it. */
   next: number;
-  /** How many bytes before it were not told. */
+  /** The number of omitted bytes before it. */
   omitted?: number;
   /** The text. */
   text: string;
@@ -758,7 +758,7 @@ export interface DebugOutput {
 export interface DebugSession {
   /** The tree path of the agent. */
   agent_path: string;
-  /** It runs in a cage. */
+  /** Whether it is caged. */
   caged: boolean;
   /** Its id. */
   debug_session_id: string;
@@ -766,7 +766,7 @@ export interface DebugSession {
   invocation_id?: string;
   /** The adapter's process id, or 0. */
   pid: number;
-  /** The program, relative to the project's root where it is in it; empty for one that was attached to. */
+  /** The program, relative to the project's root if it is in the project; empty for a program that was attached to. */
   program: string;
   /** The run. */
   run_id: string;
@@ -788,15 +788,15 @@ export interface DebugState {
   debug_session_id: string;
   /** The exit code of a program that has exited. */
   exit_code?: number;
-  /** Where it stopped, unset for unknown. */
+  /** The position of the stop, unset if unknown. */
   location: DebugFrame | null;
   /** Its output. */
   output: DebugOutput | null;
   /** "running", "stopped" or "exited". */
   status: string;
-  /** Why it is stopped, in the protocol's words, such as breakpoint, step, entry, pause or exception. */
+  /** The reason of the stop, as the debug protocol names it: breakpoint, step, entry, pause, exception and others. */
   stopped_reason?: string;
-  /** More about it, such as the text of an exception. */
+  /** Details, such as the text of an exception. */
   text?: string;
   /** The thread that stopped. */
   thread_id?: number;
@@ -804,11 +804,11 @@ export interface DebugState {
   threads: DebugThread[];
 }
 
-/** DebugStopped is events debug.stopped: a debugged program has stopped. A stop that the program has left at once is not told. */
+/** DebugStopped is events debug.stopped: a debugged program has stopped. Short stops may be omitted. */
 export interface DebugStopped {
   /** The agent's tree path. */
   agent_path: string;
-  /** When. */
+  /** The time. */
   at: number;
   /** The breakpoint; may be absent. */
   breakpoint_id?: number;
@@ -818,19 +818,19 @@ export interface DebugStopped {
   frames: DebugFrame[];
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** The local variables of the top one, at most 40, their values cut at 256 bytes. */
+  /** The local variables of the top frame, at most 40, with values cut at 256 bytes. */
   locals: DebugVariable[];
-  /** Where, null for unknown. */
+  /** The position, null if unknown. */
   location: DebugFrame | null;
-  /** The author of the last move, absent at its start. */
+  /** The author of the last action, absent at the start. */
   moved?: DebugMove;
   /** The run. */
   run_id: string;
-  /** The lines around the top one's, where the file is the project's. */
+  /** The source lines around the top frame, if its file belongs to the project. */
   source: DebugLine[];
-  /** Why, in the protocol's words, such as breakpoint, step, entry, pause or exception. */
+  /** The reason, as the debug protocol names it: breakpoint, step, entry, pause, exception and others. */
   stopped_reason: string;
-  /** More about it, such as the text of an exception. */
+  /** Details, such as the text of an exception. */
   text?: string;
   /** The thread. */
   thread_id: number;
@@ -858,25 +858,25 @@ export interface DebugVariable {
   variables_reference?: number;
 }
 
-/** DebugView is a debug session as people see it. */
+/** DebugView is a debug session in the form for people. */
 export interface DebugView {
   /** The breakpoints. */
   breakpoints: DebugBreakpoint[];
-  /** The frame that variables and source belong to. */
+  /** The frame of variables and source. */
   frame_id: number;
   /** The calls of the thread that stopped, the top one first. */
   frames: DebugFrame[];
-  /** The author of the last move, null for a program that was not moved. */
+  /** The author of the last action, null without an action. */
   moved: DebugMove | null;
   /** The debug session. */
   session: DebugSession | null;
-  /** The lines around the frame's, where the file is the project's. */
+  /** The source lines around the frame, if its file belongs to the project. */
   source: DebugLine[];
   /** The state of the program. */
   state: DebugState | null;
-  /** How many there are. */
+  /** Their number. */
   total_frames: number;
-  /** How many there are. */
+  /** Their number. */
   total_variables: number;
   /** Its local variables. */
   variables: DebugVariable[];
@@ -884,13 +884,13 @@ export interface DebugView {
 
 /** DisableOperatorResponse is the operator. */
 export interface DisableOperatorResponse {
-  /** The operator as it is now; the whole body on HTTP. */
+  /** The operator after the change. On HTTP it is the whole body. */
   operator: AdminOperator | null;
 }
 
-/** DiscardQueuedResponse says that the message was withdrawn. */
+/** DiscardQueuedResponse confirms that the message was withdrawn. */
 export interface DiscardQueuedResponse {
-  /** When. */
+  /** The time. */
   discarded_at: number;
   /** The message. */
   message_id: string;
@@ -904,13 +904,13 @@ export interface DiscardQueuedResponse {
 
 /** DrainWorkspaceResponse is the workspace. */
 export interface DrainWorkspaceResponse {
-  /** The workspace as it is now; the whole body on HTTP. */
+  /** The workspace after the change. On HTTP it is the whole body. */
   workspace: AdminWorkspace | null;
 }
 
 /** DslDiagnostic is an error or a warning about a project file. */
 export interface DslDiagnostic {
-  /** The column, from 1; 0 if it is not about one. */
+  /** The column, from 1; 0 for none. */
   col: number;
   /** Where the rule is documented, relative to kaged's source. */
   docLink: string;
@@ -918,7 +918,7 @@ export interface DslDiagnostic {
   file: string;
   /** The kind, such as schema_violation. */
   kind: string;
-  /** The line, from 1; 0 if it is not about one. */
+  /** The line, from 1; 0 for none. */
   line: number;
   /** One sentence. */
   message: string;
@@ -928,23 +928,23 @@ export interface DslDiagnostic {
 
 /** EnableOperatorResponse is the operator. */
 export interface EnableOperatorResponse {
-  /** The operator as it is now; the whole body on HTTP. */
+  /** The operator after the change. On HTTP it is the whole body. */
   operator: AdminOperator | null;
 }
 
 /** EndSessionResponse holds the session as it ended. */
 export interface EndSessionResponse {
-  /** The session as it ended; the whole body on HTTP. */
+  /** The session after its end. On HTTP it is the whole body. */
   session: Session | null;
 }
 
-/** Error is a failure as it is shown: in stored runs, in frames and in tool results. */
+/** Error is a failure in stored runs, frames and tool results. */
 export interface Error {
   /** What went wrong. */
   code: "unspecified" | "bad_request" | "validation_failed" | "invalid_parameter" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "gone" | "payload_too_large" | "dsl_invalid" | "rate_limited" | "internal" | "provider_unreachable" | "unavailable" | "cancelled" | "deadline_exceeded" | "provider_not_configured" | "provider_auth_failed" | "provider_rate_limited" | "provider_bad_response" | "provider_rejected" | "context_overflow" | "model_alias_not_found" | "prompt_not_found" | "project_not_ready" | "cage_unavailable" | "interrupted" | "session_attached" | "stale_lease" | "audit_failed" | "script_mismatch" | "tool_not_found" | "invalid_params" | "capability_denied" | "seccomp_insufficient" | "principal_scope_violation" | "file_not_found" | "file_exists" | "file_not_read" | "file_changed_since_read" | "file_busy" | "file_not_text" | "file_too_large" | "file_not_regular" | "file_io" | "old_string_not_found" | "multiple_matches" | "no_change" | "invalid_pattern" | "shell_spawn_failed" | "timeout" | "local_config_invalid" | "process_not_found" | "process_ended" | "command_blocked" | "approval_required" | "approval_denied" | "approval_expired" | "patch_invalid" | "hunk_not_found" | "hunk_ambiguous" | "cage_policy_invalid" | "cage_limit_reached" | "budget_exceeded" | "policy_violation" | "loop_detected" | "redacted_text" | "issue_not_found" | "invalid_transition" | "no_bound_issue" | "todo_not_found" | "content_addressing_hint" | "lsp_server_not_found" | "lsp_server_unavailable" | "rename_not_possible" | "rename_scope_exceeds_cage" | "dap_requires_relaxed_seccomp" | "dap_session_ended" | "dap_adapter_not_found" | "dap_request_failed";
   /** Structured detail, by key. */
   details?: Record<string, unknown>;
-  /** The HTTP status, where this occurrence has another than its code; 0 otherwise. */
+  /** The HTTP status, if it differs from the code's; else 0. */
   http_status?: number;
   /** One sentence for a person. Not stable; do not match on it. */
   message: string;
@@ -970,37 +970,37 @@ export interface ErrorObject {
 
 /** FileChange is a changed file. */
 export interface FileChange {
-  /** Added and removed lines; null where they cannot be counted. */
+  /** The number of added lines, null if it cannot be counted. */
   added: number | null;
   /** The tree paths of the agents with tools that changed it. */
   agents: string[];
-  /** A unified diff, null for a file that is no text or too large. */
+  /** A unified diff, null for a file that is not text or too large. */
   diff: string | null;
   /** created, modified or deleted. */
   kind: string;
-  /** Why there is no diff: binary, too_large, image_lost if the earlier content has expired, or filtered if git stores the file through a filter driver (filter= in its attributes, such as LFS), which kaged never runs. */
+  /** The reason for a missing diff: binary, too_large, image_lost if the earlier content has expired, or filtered if git stores the file through a filter driver (filter= in its attributes, such as LFS), which kaged never runs. */
   no_diff: string | null;
   /** tool: a file tool of the session changed it, and it is compared with its content before the session's first change. outside: a command of an agent or another program changed it; it is compared with HEAD. */
   origin: string;
   /** Its path, relative to the project's root. */
   path: string;
-  /** Removed lines. */
+  /** The number of removed lines. */
   removed: number | null;
-  /** Whether the diff was cut. Asked for by its path a file has up to 1 MiB, in a list up to 64 KiB. */
+  /** Whether the diff was cut: at 1 MiB if path selects the file, and at 64 KiB in a list. */
   truncated?: boolean;
 }
 
-/** FilesystemCapabilities says which files can be seen. */
+/** FilesystemCapabilities lists the visible files. */
 export interface FilesystemCapabilities {
-  /** "isolated" where only the mounts can be seen, "disabled" where there is no cage that shows any. */
+  /** "isolated" if only the mounts are visible, "disabled" without a cage. */
   mode: string;
-  /** The granted paths in the order they were written, project:/ for the project's root. */
+  /** The granted paths in the order of the project file; project:/ is the project's root. */
   mounts: string[];
 }
 
 /** FiredPlugin is the part of a plugin in a compaction. */
 export interface FiredPlugin {
-  /** How long it took. */
+  /** Its duration in milliseconds. */
   duration_ms: number;
   /** The plugin. */
   name: string;
@@ -1012,45 +1012,45 @@ export interface FiredPlugin {
 
 /** FoundSession is a session in a list over all projects. */
 export interface FoundSession {
-  /** When it began. */
+  /** Its start. */
   created_at: number;
   /** The session. */
   id: string;
-  /** The first message that has the words of q, null if the name has them and without q. */
+  /** The issue that the session works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
-  /** The first message that has the words of q, null where the name has them and without q. */
+  /** The first message with the words of q; null if the name has them, or without q. */
   matched_message_id: string | null;
   /** In place of the project's max_output_tokens, or null. */
   max_output_tokens_override: number | null;
   /** In place of the project's max_steps, or null. */
   max_steps_override: number | null;
-  /** How many messages it has. */
+  /** The number of its messages. */
   message_count: number;
   /** "provider:model" in place of the project's alias, or null. */
   model_override: string | null;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
   /** Its state. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
-  /** When it last changed. */
+  /** The time of its last change. */
   updated_at: number;
 }
 
-/** DebugOutput is output debug.output: output of a debugged program. From a program that writes much, pieces are left out. */
+/** DebugOutput is output debug.output: output of a debugged program. Parts of much output are omitted. */
 export interface FrameDebugOutput {
   /** The debug session. */
   debug_session_id: string;
-  /** Which byte of all output is its first. */
+  /** The offset of its first byte in the whole output. */
   from: number;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** Which byte comes next. */
+  /** The offset of the byte after it. */
   next: number;
-  /** How many bytes before it are left out; may be absent. */
+  /** The number of omitted bytes before it; may be absent. */
   omitted?: number;
   /** The run. */
   run_id: string;
@@ -1058,19 +1058,19 @@ export interface FrameDebugOutput {
   text: string;
 }
 
-/** DebugSession is events debug.session: an agent debugs a program, which runs, at first or again. GET /api/v1/sessions/{session_id}/debug has the whole. A session may be told of again after a loss of the tool runner. */
+/** DebugSession is events debug.session: a program that an agent debugs has started or continued. GET /api/v1/sessions/{session_id}/debug has all data. The frame may be repeated after a loss of tool-runner. */
 export interface FrameDebugSession {
   /** The agent's tree path. */
   agent_path: string;
-  /** When. */
+  /** The time. */
   at: number;
   /** The debug session. */
   debug_session_id: string;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** The author of the move, absent at its start. */
+  /** The author of the action, absent at the start. */
   moved?: DebugMove;
-  /** The program, relative to the project's root where it is in it; empty for one that was attached to. */
+  /** The program, relative to the project's root if it is in the project; empty for a program that was attached to. */
   program: string;
   /** The run. */
   run_id: string;
@@ -1100,27 +1100,27 @@ export interface FrameUsage {
   input: number;
   /** Output tokens, reasoning included. */
   output: number;
-  /** How many of the output tokens were reasoning. */
+  /** Those output tokens that are reasoning. */
   reasoning: number;
 }
 
 /** GetApprovalResponse holds the approval. */
 export interface GetApprovalResponse {
-  /** The approval; the whole body on HTTP. */
+  /** The approval. On HTTP it is the whole body. */
   approval: Approval | null;
 }
 
 /** GetCompactionResponse holds the compaction. */
 export interface GetCompactionResponse {
-  /** The compaction; the whole body on HTTP. */
+  /** The compaction. On HTTP it is the whole body. */
   compaction: SessionCompaction | null;
 }
 
-/** GetContextEstimateResponse is how full the window of an agent's model is. */
+/** GetContextEstimateResponse is the estimated use of the context window of an agent's model. */
 export interface GetContextEstimateResponse {
   /** The tree path of the agent. */
   agent_path: string;
-  /** fallback for the plain estimate, calibrated for one that counts of the provider have corrected. */
+  /** fallback for a plain estimate, calibrated for an estimate that was corrected by the provider's counts. */
   algorithm: string;
   /** The window of the model in tokens, null for an unknown one. */
   context_window: number | null;
@@ -1138,7 +1138,7 @@ export interface GetContextEstimateResponse {
 export interface GetDebugResponse {
   /** The selected one, null without one. */
   debug: DebugView | null;
-  /** All debug sessions of the run at work, the oldest first; may be empty. */
+  /** All debug sessions of the current run, the oldest first; may be empty. */
   sessions: DebugSession[];
 }
 
@@ -1146,17 +1146,17 @@ export interface GetDebugResponse {
 export interface GetDoctorResponse {
   /** The workspace's support for cages. */
   cages: CageReport | null;
-  /** The rest that was looked at. */
+  /** The other checks. */
   checks: MachineCheck[];
   /** The language servers of the workspace. */
   language_servers: LanguageServerReport[];
-  /** Whether every needed part is there and cages can be made. */
+  /** Whether every required part exists and cages can be created. */
   ok: boolean;
   /** The version of kaged. */
   version: string;
 }
 
-/** GetDslResponse is the project file as it is on disk. */
+/** GetDslResponse is the current project file on disk. */
 export interface GetDslResponse {
   /** Its text, "" if it is missing. */
   dsl: string;
@@ -1172,13 +1172,13 @@ export interface GetDslResponse {
 
 /** GetInvocationResponse holds the invocation. */
 export interface GetInvocationResponse {
-  /** The invocation; the whole body on HTTP. */
+  /** The invocation. On HTTP it is the whole body. */
   invocation: Invocation | null;
 }
 
 /** GetIssueResponse holds the issue. */
 export interface GetIssueResponse {
-  /** The issue; the whole body on HTTP. */
+  /** The issue. On HTTP it is the whole body. */
   issue: IssueDetail | null;
 }
 
@@ -1188,7 +1188,7 @@ export interface GetLedgerResponse {
   has_more: boolean;
   /** The entries, oldest first. */
   items: LedgerItem[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1200,7 +1200,7 @@ export interface GetProjectApprovalResponse {
   diff: string;
   /** The hash to approve; null if no approval is needed. */
   pending_hash: string | null;
-  /** Whether an operator has to approve the files. */
+  /** Whether the files need approval. */
   state: "unspecified" | "approved" | "required";
   /** The grants of the files beyond the approved version. */
   widened: Widening[];
@@ -1218,9 +1218,9 @@ export interface GetProjectCapabilitiesResponse {
   tools: ToolCapabilities | null;
 }
 
-/** GetProjectFileResponse is a file as it is now. */
+/** GetProjectFileResponse is the current content of a file. */
 export interface GetProjectFileResponse {
-  /** Whether it is no text. */
+  /** Whether it is not text. */
   binary: boolean;
   /** When its content last changed. */
   modified_at: number;
@@ -1236,11 +1236,11 @@ export interface GetProjectFileResponse {
 
 /** GetProjectResponse holds the project. */
 export interface GetProjectResponse {
-  /** The project; the whole body on HTTP. */
+  /** The project. On HTTP it is the whole body. */
   project: Project | null;
 }
 
-/** GetProjectStatusResponse is a project's sessions and recent work in numbers. */
+/** GetProjectStatusResponse has counts of a project's sessions and recent work. */
 export interface GetProjectStatusResponse {
   /** The work of the last 24 hours. */
   activity: ProjectActivity | null;
@@ -1260,7 +1260,7 @@ export interface GetPromptResponse {
   sha256: string;
   /** The text. */
   text: string;
-  /** The version that the text is. */
+  /** The version of the text. */
   version: number;
   /** Its versions, the newest first, at most 100. */
   versions: PromptVersion[];
@@ -1268,13 +1268,13 @@ export interface GetPromptResponse {
 
 /** GetRunResponse holds the run. */
 export interface GetRunResponse {
-  /** The run; the whole body on HTTP. */
+  /** The run. On HTTP it is the whole body. */
   run: Run | null;
 }
 
 /** GetSessionResponse holds the session. */
 export interface GetSessionResponse {
-  /** The session; the whole body on HTTP. */
+  /** The session. On HTTP it is the whole body. */
   session: Session | null;
 }
 
@@ -1284,43 +1284,43 @@ export interface GetSpendResponse {
   groups: SpendGroup[];
   /** Whether there are more groups. */
   has_more: boolean;
-  /** The first moment of the calls. */
+  /** The start of the time range. */
   since: number;
   /** All calls. */
   total: SpendSum | null;
-  /** The moment of the answer. */
+  /** The end of the time range: the time of the answer. */
   until: number;
 }
 
-/** GetSynthesizedDslResponse is a project as one document. Its status on HTTP is 422 where the project does not compile. */
+/** GetSynthesizedDslResponse is a project as one document. If the project does not compile, the HTTP status is 422. */
 export interface GetSynthesizedDslResponse {
-  /** The errors about names that do not fit each other. */
+  /** The errors about names that contradict each other. */
   cross_ref_errors: string[];
   /** The errors. */
   diagnostics?: DslDiagnostic[];
-  /** Why there is no document, as in the body of any refusal. */
+  /** The error, as in the body of any refusal; unset if there is a document. */
   error?: ErrorObject;
   /** Whether the project has an overlay. */
   has_overlay: boolean;
   /** Whether an agent refers to another project. */
   has_project_references: boolean;
-  /** The tools of the root agent, in canonical order; null where the project does not compile. */
+  /** The tools of the root agent, in canonical order; null if the project does not compile. */
   resolved_tools: unknown;
   /** The warnings, each with its tree path. */
   warnings: string[];
-  /** The document: overlay merged, references replaced, defaults written out; null where the project does not compile. */
+  /** The document: overlay merged, references replaced, defaults written out; null if the project does not compile. */
   yaml: string | null;
 }
 
 /** GetToolResultResponse holds the result. */
 export interface GetToolResultResponse {
-  /** The result, a part of type tool_result; the whole body on HTTP. */
+  /** The result, a part of type tool_result. On HTTP it is the whole body. */
   result: MessagePart | null;
 }
 
-/** GetUnresolvedResponse lists the missing parts of a pending project; it is empty for one that is ready. */
+/** GetUnresolvedResponse lists the missing parts of a pending project; it is empty for a ready project. */
 export interface GetUnresolvedResponse {
-  /** The lists; the whole body on HTTP. */
+  /** The lists. On HTTP it is the whole body. */
   unresolved: Unresolved | null;
 }
 
@@ -1330,7 +1330,7 @@ export interface InitSubagentResponse {
   created: boolean;
   /** The folder, absolute. */
   path: string;
-  /** The slug in a new project file, made of the folder's name. */
+  /** The slug in a new project file, derived from the folder's name. */
   project: string;
 }
 
@@ -1340,13 +1340,13 @@ export interface Invocation {
   agent_path: string;
   /** Its cage's policy, null without one. */
   cage_policy: InvocationCage | null;
-  /** Whether the agent works in a cage: caged, uncaged, or pending before it is made. */
+  /** Whether the agent is in a cage: caged, uncaged, or pending until its cage is created. */
   cage_status: string;
-  /** US dollars, null where no price is known. */
+  /** US dollars, null if no price is known. */
   cost_usd: number | null;
-  /** When it ended, null while it has not. */
+  /** Its end, null before. */
   ended_at: number | null;
-  /** Why it failed, null if it did not. */
+  /** The error of a failure, or null. */
   error: Error | null;
   /** 0 completed, 1 failed, 130 cancelled; null while it has not ended. */
   exit: number | null;
@@ -1366,11 +1366,11 @@ export interface Invocation {
   run_id: string;
   /** Its steps. */
   run_steps: RunStep[];
-  /** When it began. */
+  /** Its start. */
   started_at: number;
   /** pending, running, completed, failed or cancelled. */
   state: string;
-  /** How many of its model calls were answered; those of agents below it count for themselves, here and below. */
+  /** The number of its answered model calls. Agents below it are not included, here and in the fields that follow. */
   steps: number;
   /** Input tokens, cached ones included. */
   tokens_in: number;
@@ -1406,7 +1406,7 @@ export interface InvocationCage {
 export interface InvocationMount {
   /** ro or rw. */
   mode: string;
-  /** The path as the project file has it. */
+  /** The path, as written in the project file. */
   path: string;
 }
 
@@ -1416,7 +1416,7 @@ export interface Issue {
   assignment: string | null;
   /** The body, Markdown. */
   body: string;
-  /** When it was filed. */
+  /** Its creation time. */
   created_at: number;
   /** The author: an operator's name, or "agent:PATH". */
   created_by: string;
@@ -1424,7 +1424,7 @@ export interface Issue {
   id: string;
   /** The project and number that it was exported from. */
   imported_from?: string;
-  /** The statuses that it can go to from here. */
+  /** The statuses that it can change to. */
   legal_transitions: Array<"unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened">;
   /** The number, counted from 1 in the project without gaps. */
   number: number;
@@ -1432,23 +1432,23 @@ export interface Issue {
   original_body: string | null;
   /** The project's slug. */
   project_id: string;
-  /** When it was resolved, null while it is not. */
+  /** The time at which it was resolved, null before. */
   resolved_at: number | null;
   /** The resolver, null before. */
   resolved_by: string | null;
-  /** Where it stands. */
+  /** Its status. */
   status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
   /** The title. */
   title: string;
-  /** When it last changed. */
+  /** The time of its last change. */
   updated_at: number;
-  /** Which fields the request changed; in answers to PATCH only. */
+  /** The fields that the request changed; only in answers to PATCH. */
   updated_fields?: string[];
   /** The version, which grows with every change; If-Match takes it. */
   version: number;
 }
 
-/** IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A frame of a change may come twice after an outage; the issue itself says where it stands. */
+/** IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A frame may be repeated after an outage; the issue itself has the current state. */
 export interface IssueCreated {
   /** The issue's number. */
   number: number;
@@ -1462,7 +1462,7 @@ export interface IssueDetail {
   assignment: string | null;
   /** The body, Markdown. */
   body: string;
-  /** When it was filed. */
+  /** Its creation time. */
   created_at: number;
   /** The author: an operator's name, or "agent:PATH". */
   created_by: string;
@@ -1470,7 +1470,7 @@ export interface IssueDetail {
   id: string;
   /** The project and number that it was exported from. */
   imported_from?: string;
-  /** The statuses that it can go to from here. */
+  /** The statuses that it can change to. */
   legal_transitions: Array<"unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened">;
   /** The number, counted from 1 in the project without gaps. */
   number: number;
@@ -1478,15 +1478,15 @@ export interface IssueDetail {
   original_body: string | null;
   /** The project's slug. */
   project_id: string;
-  /** When it was resolved, null while it is not. */
+  /** The time at which it was resolved, null before. */
   resolved_at: number | null;
   /** The resolver, null before. */
   resolved_by: string | null;
-  /** Where it stands. */
+  /** Its status. */
   status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
   /** The title. */
   title: string;
-  /** When it last changed. */
+  /** The time of its last change. */
   updated_at: number;
   /** The last 200 updates, the oldest first. */
   updates: IssueUpdate[];
@@ -1498,7 +1498,7 @@ export interface IssueDetail {
 export interface IssueSummary {
   /** The assignee: "primary", "workflow:NAME" or "session:ID", or null. */
   assignment: string | null;
-  /** When it was filed. */
+  /** Its creation time. */
   created_at: number;
   /** The author: an operator's name, or "agent:PATH". */
   created_by: string;
@@ -1508,15 +1508,15 @@ export interface IssueSummary {
   number: number;
   /** The project's slug. */
   project_id: string;
-  /** When it was resolved, null while it is not. */
+  /** The time at which it was resolved, null before. */
   resolved_at: number | null;
   /** The resolver, null before. */
   resolved_by: string | null;
-  /** Where it stands. */
+  /** Its status. */
   status: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
   /** The title. */
   title: string;
-  /** When it last changed. */
+  /** The time of its last change. */
   updated_at: number;
   /** The version, which grows with every change. */
   version: number;
@@ -1524,11 +1524,11 @@ export interface IssueSummary {
 
 /** IssueTodo is a step or a criterion of an issue. */
 export interface IssueTodo {
-  /** When it was completed, null while it is not. */
+  /** The time of its completion, null before. */
   completed_at: number | null;
   /** The task. */
   content: string;
-  /** When it was written down. */
+  /** Its creation time. */
   created_at: number;
   /** The id, a ULID. */
   id: string;
@@ -1536,27 +1536,27 @@ export interface IssueTodo {
   kind: "unspecified" | "step" | "criterion";
   /** Its notes. */
   notes: TodoNote[];
-  /** The agent that proposed it, null for the one that wrote it down. */
+  /** The agent that proposed it; null if the agent that created it did. */
   origin_agent: string | null;
   /** The phase that it belongs to, or null. */
   phase: string | null;
-  /** Its place in the list, from 0. */
+  /** Its position in the list, from 0. */
   position: number;
-  /** Where it stands. */
+  /** Its status. */
   status: "unspecified" | "pending" | "in_progress" | "completed" | "abandoned";
-  /** When the operator verified it, null while it is not. */
+  /** The time of its verification by the operator, null before. */
   verified_at: number | null;
   /** The verifier, null before. */
   verified_by: string | null;
 }
 
-/** IssueUpdate is one thing that happened to an issue. Updates never change. */
+/** IssueUpdate is an entry of an issue's history. Entries never change. */
 export interface IssueUpdate {
   /** Its author: an operator's name, or "agent:PATH". */
   author: string;
   /** The text of a comment, Markdown. */
   body: string;
-  /** When it happened. */
+  /** The time. */
   created_at: number;
   /** The id, a ULID. */
   id: string;
@@ -1578,13 +1578,13 @@ export interface IssueUpdated {
   project_id: string;
 }
 
-/** LanguageServerReport is the server of a language as far as a machine has it. */
+/** LanguageServerReport is the state of a language's server on a machine. */
 export interface LanguageServerReport {
-  /** Why a cage does not show it. */
+  /** The reason why it is not visible in a cage. */
   cage_reason?: string;
   /** The command with an installed program, or the first of the language. */
   command: string;
-  /** Whether a cage shows it. */
+  /** Whether it is visible in a cage. */
   in_cage: boolean;
   /** The command that installs it. */
   install: string;
@@ -1594,7 +1594,7 @@ export interface LanguageServerReport {
   program?: string;
 }
 
-/** Launched is the body of GET /api/v1/launch for a client that accepts JSON. */
+/** Launched is the body of POST /api/v1/auth/rotate, and of GET /api/v1/launch for a client that accepts JSON. */
 export interface Launched {
   /** The token to send in X-Kaged-CSRF. */
   csrf_token: string;
@@ -1602,11 +1602,11 @@ export interface Launched {
   ok: boolean;
 }
 
-/** LedgerItem is one thing that an agent did, was denied or wrote down. Secrets in its texts are masked. */
+/** LedgerItem is an action, a refusal or a note of an agent. Secrets in its texts are masked. */
 export interface LedgerItem {
   /** The tree path of the agent. */
   agent_path: string;
-  /** When. */
+  /** The time. */
   at: number;
   /** The command line. */
   command?: string;
@@ -1634,9 +1634,9 @@ export interface LedgerItem {
 export interface ListAdminAuditResponse {
   /** Whether there is a next page. */
   has_more: boolean;
-  /** The entries without their facts, newest first. */
+  /** The entries without their details, newest first. */
   items: AuditEntry[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1652,7 +1652,7 @@ export interface ListAllApprovalsResponse {
   has_more: boolean;
   /** The approvals, newest first. */
   items: Approval[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1662,7 +1662,7 @@ export interface ListApprovalsResponse {
   has_more: boolean;
   /** The approvals, newest first. */
   items: Approval[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1672,7 +1672,7 @@ export interface ListCompactionsResponse {
   has_more: boolean;
   /** The compactions, newest first. */
   items: SessionCompaction[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1682,7 +1682,7 @@ export interface ListInvocationsResponse {
   has_more: boolean;
   /** The invocations, oldest first. */
   items: SubagentInvocation[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1698,7 +1698,7 @@ export interface ListIssueUpdatesResponse {
   has_more: boolean;
   /** The updates. */
   items: IssueUpdate[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1708,9 +1708,9 @@ export interface ListIssuesResponse {
   has_more: boolean;
   /** The issues. */
   items: IssueSummary[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
-  /** How many match in all, at most 1000, which stands for that many and more; only if with_total was set. */
+  /** The number of matches, at most 1000, which means 1000 or more; only if with_total is set. */
   total?: number;
 }
 
@@ -1726,7 +1726,7 @@ export interface ListMessagesResponse {
   has_more: boolean;
   /** The messages in the asked order. */
   items: SessionMessage[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
   /** The number of the operator's messages before those of this page; missing unless newest_first is set. */
   turns_before?: number;
@@ -1738,7 +1738,7 @@ export interface ListOperatorsResponse {
   has_more: boolean;
   /** The operators, by their ids. */
   items: AdminOperator[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1748,7 +1748,7 @@ export interface ListProcessesResponse {
   cages: RunningCage[];
   /** The commands. */
   processes: RunningProcess[];
-  /** The runs that are pending or at work. */
+  /** The pending and running runs. */
   runs: ActiveRun[];
 }
 
@@ -1764,7 +1764,7 @@ export interface ListProjectFilesResponse {
   has_more: boolean;
   /** The entries. */
   items: ProjectEntry[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1774,7 +1774,7 @@ export interface ListProjectLogsResponse {
   has_more: boolean;
   /** The entries, newest first. */
   items: LogEntry[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1784,11 +1784,11 @@ export interface ListProjectsResponse {
   has_more: boolean;
   /** The projects. */
   items: ProjectSummary[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
-/** ListPromptsResponse lists the prompt files that the project's agents use, by path. */
+/** ListPromptsResponse lists the prompt files of the project's agents, by path. */
 export interface ListPromptsResponse {
   /** The prompts. */
   items: PromptSummary[];
@@ -1806,21 +1806,21 @@ export interface ListRunsResponse {
   has_more: boolean;
   /** The runs, oldest first. */
   items: RunSummary[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
 /** ListSessionChangesResponse holds the changed files, in the order of their paths. */
 export interface ListSessionChangesResponse {
-  /** The commit that files without a kept image are compared with, null outside a repository of git. */
+  /** The commit with which files without a stored copy are compared, null outside a git repository. */
   head: string | null;
   /** The files; at most 1000. */
   items: FileChange[];
-  /** Whether there are more, or a limit ended the search. */
+  /** Whether files are missing in the list because of a limit. */
   truncated: boolean;
 }
 
-/** ListSessionPromptsResponse lists the system prompts of the agents at work in a session, the root agent's first. */
+/** ListSessionPromptsResponse lists the system prompts of a session's running agents, the root agent's first. */
 export interface ListSessionPromptsResponse {
   /** The prompts. */
   items: SessionPrompt[];
@@ -1832,7 +1832,7 @@ export interface ListSessionsResponse {
   has_more: boolean;
   /** The sessions. */
   items: SessionSummary[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1842,7 +1842,7 @@ export interface ListStandingApprovalsResponse {
   has_more: boolean;
   /** The standing approvals, newest first. */
   items: StandingApproval[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
@@ -1858,7 +1858,7 @@ export interface ListWorkspacesResponse {
   items: AdminWorkspace[];
 }
 
-/** LiveSubagent is an agent at work. */
+/** LiveSubagent is a running agent below the root. */
 export interface LiveSubagent {
   /** The agent's tree path. */
   agent_path: string;
@@ -1870,7 +1870,7 @@ export interface LiveSubagent {
   name: string;
   /** The invocation that called it, null for the root agent. */
   parent_invocation_id: string | null;
-  /** When it began. */
+  /** Its start. */
   started_at: number;
   /** Its state. */
   state: string;
@@ -1880,13 +1880,13 @@ export interface LiveSubagent {
 export interface LoadProjectResponse {
   /** Whether it was not registered before. */
   created: boolean;
-  /** The project; the whole body on HTTP. */
+  /** The project. On HTTP it is the whole body. */
   project: RegisteredProject | null;
 }
 
 /** LogEntry is one line of a project's log (spec: OperationalLogEntry). */
 export interface LogEntry {
-  /** The facts, with secrets masked. */
+  /** Details by key, with secrets masked. */
   context?: Record<string, unknown>;
   /** Its id, the same in pages and in the stream. */
   id: string;
@@ -1894,19 +1894,19 @@ export interface LogEntry {
   level: string;
   /** One sentence. */
   message: string;
-  /** The plugin it is about. */
+  /** The plugin that it concerns. */
   pluginName?: string;
   /** The project. */
   projectId: string;
-  /** The session it is about. */
+  /** The session that it concerns. */
   sessionId?: string;
   /** daemon, plugin, session or subagent. */
   source: string;
-  /** When, in milliseconds. */
+  /** The time, in milliseconds. */
   ts: number;
 }
 
-/** MachineCheck is one thing that was looked at. */
+/** MachineCheck is one check of a machine. */
 export interface MachineCheck {
   /** The finding. */
   detail: string;
@@ -1924,13 +1924,13 @@ export interface Me {
   csrf_token: string;
   /** The daemon. */
   daemon: Daemon | null;
-  /** For display only. */
+  /** The email address, for display only. */
   email: string;
-  /** The operator's groups, for display only. */
+  /** The operator's groups, as the sign-in proxy names them. */
   groups: string[];
-  /** The name to show. */
+  /** The display name. */
   operator_name: string;
-  /** How the operator likes the console. */
+  /** The operator's preferences for the console. */
   preferences: Preferences | null;
   /** The operator. */
   user_id: string;
@@ -1948,21 +1948,21 @@ export interface MessageDelta {
 
 /** MessageEnd is output message.end. */
 export interface MessageEnd {
-  /** When. */
+  /** The time. */
   ended_at: number;
   /** The error. */
   error_message?: string;
   /** The message. */
   message_id: string;
-  /** How it went. */
+  /** Its measurements. */
   stats?: FrameStats;
-  /** Why the model stopped. */
+  /** The model's reason to stop. */
   stop_reason: string;
   /** Its use of tokens. */
   usage?: FrameUsage;
 }
 
-/** MessageMetadata says how a message came about. */
+/** MessageMetadata describes the origin of a model's message. */
 export interface MessageMetadata {
   /** Its code. */
   error_code?: string;
@@ -1976,19 +1976,19 @@ export interface MessageMetadata {
   model: string;
   /** The provider. */
   provider: string;
-  /** How it went. */
+  /** Its measurements. */
   stats?: FrameStats;
-  /** Why the model stopped. */
+  /** The model's reason to stop. */
   stop_reason: string;
   /** Its use of tokens. */
   usage?: FrameUsage;
 }
 
-/** MessagePart is a piece of a message. */
+/** MessagePart is a part of a message. */
 export interface MessagePart {
   /** The id of a tool call. */
   id?: string;
-  /** The tool's parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  /** The tool's parameters as JSON; a string if they are not JSON or nest deeper than 100 levels. */
   input?: unknown;
   /** Whether the tool failed. */
   is_error?: boolean;
@@ -1998,17 +1998,17 @@ export interface MessagePart {
   output?: string;
   /** The text of a text or thinking. */
   text?: string;
-  /** The call a tool result answers. */
+  /** The tool call that a result answers. */
   tool_call_id?: string;
   /** text, thinking, tool_call or tool_result. */
   type: string;
 }
 
-/** MessageRetract is output message.retract: the answer of a model broke off and will be asked for once more. Every delta since the last tool result of the message, or since its start, is void. */
+/** MessageRetract is output message.retract: the answer of a model broke off and is requested again. Every delta since the last tool result of the message, or since its start, is void. */
 export interface MessageRetract {
   /** The message. */
   message_id: string;
-  /** Why, a sentence. */
+  /** The reason, a sentence. */
   reason: string;
   /** The step of the run. */
   step: number;
@@ -2028,15 +2028,15 @@ export interface MessageStart {
   role: string;
   /** The run. */
   run_id: string;
-  /** When. */
+  /** The time. */
   started_at: number;
 }
 
-/** MessageSteer is output message.steer: the state of an operator's message for a run at work. */
+/** MessageSteer is output message.steer: the state of an operator's message for a run in progress. */
 export interface MessageSteer {
-  /** The step of the run, 0 unless it was delivered. */
+  /** The step of the run after which it was delivered, or 0. */
   after_step?: number;
-  /** When. */
+  /** The time. */
   at: number;
   /** The text. */
   content: string;
@@ -2044,7 +2044,7 @@ export interface MessageSteer {
   message_id: string;
   /** The run that it steers, or that answers it; null for none. */
   run_id: string | null;
-  /** queued until the next step boundary; delivered behind the results of after_step; next where the run was completed before, and run_id is the next run; kept where it ended otherwise, and the model reads the message with the operator's next one. */
+  /** queued: it waits for the next step boundary. delivered: it follows the results of after_step. next: the run completed before, and run_id is the next run. kept: the run ended otherwise, and the model reads the message with the operator's next one. */
   state: string;
   /** Whether content was shortened; the stored message has it whole. */
   truncated?: boolean;
@@ -2052,9 +2052,9 @@ export interface MessageSteer {
 
 /** MessageToolCall is output message.tool_call. */
 export interface MessageToolCall {
-  /** The call. */
+  /** The tool call. */
   id: string;
-  /** Its parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  /** Its parameters as JSON; a string if they are not JSON or nest deeper than 100 levels. */
   input: unknown;
   /** The message. */
   message_id: string;
@@ -2072,15 +2072,15 @@ export interface MessageToolOutput {
   stream: string;
   /** The text. */
   text: string;
-  /** The call. */
+  /** The tool call. */
   tool_call_id: string;
 }
 
 /** MessageToolResult is output message.tool_result. */
 export interface MessageToolResult {
-  /** How long it took, in milliseconds. */
+  /** Its duration in milliseconds. */
   duration_ms: number;
-  /** Its parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  /** Its parameters as JSON; a string if they are not JSON or nest deeper than 100 levels. */
   input: unknown;
   /** Whether it failed. */
   is_error: boolean;
@@ -2090,7 +2090,7 @@ export interface MessageToolResult {
   name: string;
   /** Its result. */
   output: string;
-  /** The call. */
+  /** The tool call. */
   tool_call_id: string;
   /** Whether output or input was shortened; GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id} has it whole. */
   truncated?: boolean;
@@ -2100,7 +2100,7 @@ export interface MessageToolResult {
 export interface ModelAlias {
   /** The alias. */
   name: string;
-  /** Where its calls go; a later target is asked when an earlier one fails. */
+  /** The targets of its calls, in order; a later one is used if an earlier one fails. */
   targets: ModelTarget[];
   /** Whether a target can be used. */
   usable: boolean;
@@ -2114,37 +2114,37 @@ export interface ModelTarget {
   name: string | null;
   /** The provider. */
   provider: string;
-  /** Why they cannot, null where they can. */
+  /** The reason why not, null if usable. */
   reason: string | null;
-  /** Whether calls can go there. */
+  /** Whether calls can be sent to it. */
   usable: boolean;
 }
 
-/** NetworkAttempted is events net.attempt: a command in a cage tried to reach the network. The record of a run has them too. */
+/** NetworkAttempted is events net.attempt: a command in a cage tried to reach the network. The audit log has the attempts too. */
 export interface NetworkAttempted {
   /** The agent's tree path. */
   agent_path: string;
-  /** Whether it was let through. */
+  /** Whether it was allowed. */
   allowed: boolean;
-  /** When. */
+  /** The time. */
   at: number;
-  /** How many of its kind this stands for. */
+  /** The number of such attempts. */
   count: number;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** The rule that allowed it, or a sentence with why it was refused. */
+  /** The rule that allowed it, or a sentence with the reason of the refusal. */
   rule: string;
   /** The run. */
   run_id: string;
-  /** Its target: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" if only that is known. */
+  /** Its target: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" if the target is unknown. */
   target: string;
 }
 
-/** NetworkCapabilities says which hosts can be reached. */
+/** NetworkCapabilities lists the reachable hosts. */
 export interface NetworkCapabilities {
-  /** The "host:port" pairs in the order they were written. */
+  /** The "host:port" pairs in the order of the project file. */
   allowlist: string[];
-  /** "isolated" where only the list can be reached, "disabled" where there is no cage that allows any. */
+  /** "isolated" if only the hosts of the list are reachable, "disabled" without a cage. */
   mode: string;
 }
 
@@ -2172,41 +2172,41 @@ export interface OperatorBudgetInput {
   usd?: number | null;
 }
 
-/** OperatorLimits replace those of the deployment's configuration for one operator; a limit that is not set does not. */
+/** OperatorLimits replaces limits of the deployment's configuration for one operator. An unset limit stays as configured. */
 export interface OperatorLimits {
-  /** How many agents of one session may be at work at once. */
+  /** The maximum number of agents of one session that work at once. */
   live_agents: number | null;
-  /** The most model calls of a run in a project without its own limit. */
+  /** The maximum number of model calls of a run, in a project without its own limit. */
   max_steps: number | null;
-  /** How many messages a minute are taken. */
+  /** The maximum number of messages per minute. */
   messages_per_minute: number | null;
-  /** How many requests a minute are taken. */
+  /** The maximum number of requests per minute. */
   requests_per_minute: number | null;
-  /** How many sessions may run at once. */
+  /** The maximum number of running sessions. */
   sessions_per_operator: number | null;
-  /** How many sessions of one project may run at once. */
+  /** The maximum number of running sessions of one project. */
   sessions_per_project: number | null;
 }
 
-/** OperatorLimits replace those of the deployment's configuration for one operator; a limit that is not set does not. */
+/** OperatorLimits replaces limits of the deployment's configuration for one operator. An unset limit stays as configured. */
 export interface OperatorLimitsInput {
-  /** How many agents of one session may be at work at once. */
+  /** The maximum number of agents of one session that work at once. */
   live_agents?: number | null;
-  /** The most model calls of a run in a project without its own limit. */
+  /** The maximum number of model calls of a run, in a project without its own limit. */
   max_steps?: number | null;
-  /** How many messages a minute are taken. */
+  /** The maximum number of messages per minute. */
   messages_per_minute?: number | null;
-  /** How many requests a minute are taken. */
+  /** The maximum number of requests per minute. */
   requests_per_minute?: number | null;
-  /** How many sessions may run at once. */
+  /** The maximum number of running sessions. */
   sessions_per_operator?: number | null;
-  /** How many sessions of one project may run at once. */
+  /** The maximum number of running sessions of one project. */
   sessions_per_project?: number | null;
 }
 
-/** PostMessageResponse says that the message is on disk. */
+/** PostMessageResponse confirms that the message is stored. */
 export interface PostMessageResponse {
-  /** When. */
+  /** The time. */
   accepted_at: number;
   /** The message. */
   id: string;
@@ -2214,19 +2214,19 @@ export interface PostMessageResponse {
   limit?: number;
   /** Whether the run waits for a slot. */
   queued?: boolean;
-  /** Which limit was reached: per_project or per_operator. */
+  /** The limit that was reached: per_project or per_operator. */
   reason?: string;
-  /** The run it starts, or steers. */
+  /** The run that it starts or steers. */
   run_id: string;
-  /** How many sessions run in that scope. */
+  /** The number of running sessions in that scope. */
   running_count?: number;
   /** The session. */
   session_id: string;
-  /** Whether it waits for the next step boundary of that run. */
+  /** Whether the message waits for the next step boundary of that run. */
   steered?: boolean;
 }
 
-/** Preferences is how the operator likes the console. */
+/** Preferences are the operator's preferences for the console. */
 export interface Preferences {
   /** The locale. */
   locale: string;
@@ -2238,7 +2238,7 @@ export interface Preferences {
 
 /** Probe is the body of GET /healthz and GET /readyz. */
 export interface Probe {
-  /** Why requests cannot be served, in one sentence; only of /readyz. */
+  /** The reason why requests cannot be served, one sentence; only of /readyz. */
   reason?: string;
   /** ok, ready or starting. */
   status: string;
@@ -2256,7 +2256,7 @@ export interface Project {
   dsl_version: number;
   /** The slug. */
   id: string;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   label: string | null;
   /** When a session of it was last used, null for never. */
   last_opened_at: number | null;
@@ -2266,17 +2266,17 @@ export interface Project {
   registered_at: number;
   /** The targets of its aliases: the first of each. */
   resolved_aliases: Record<string, string>;
-  /** How many sessions it has. */
+  /** The number of its sessions. */
   session_count: number;
   /** Whether work can start. */
   state: "unspecified" | "ready" | "pending" | "invalid";
 }
 
-/** ProjectActivity is work. */
+/** ProjectActivity is the recent work in a project. */
 export interface ProjectActivity {
   /** The use of runs that began in 24 hours. */
   budget_24h: ProjectBudget | null;
-  /** Agents at work below root agents, as of now. */
+  /** The agents below root agents that are running now. */
   live_subagents: number;
   /** Answers of root agents in 24 hours. */
   tool_calls_24h: number;
@@ -2320,7 +2320,7 @@ export interface ProjectChanged {
   project_id: string;
   /** Whether it was removed. */
   removed: boolean;
-  /** Whether work can start; null for a removed one or where it is not known. */
+  /** Whether work can start; null for a removed project or if unknown. */
   state: "unspecified" | "ready" | "pending" | "invalid" | null;
 }
 
@@ -2328,11 +2328,11 @@ export interface ProjectChanged {
 export interface ProjectDiagnostic {
   /** The kind, such as not_in_force or cage_disabled. */
   code: string;
-  /** The column, from 1; 0 if it is not about one. */
+  /** The column, from 1; 0 for none. */
   column: number;
   /** The file, relative to the project's root; local.toml for the operator's configuration. */
   file: string;
-  /** The line, from 1; 0 if it is not about one. */
+  /** The line, from 1; 0 for none. */
   line: number;
   /** One sentence. */
   message: string;
@@ -2362,19 +2362,19 @@ export interface ProjectSummary {
   description: string;
   /** The slug. */
   id: string;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   label: string | null;
   /** When a session of it was last used, null for never. */
   last_opened_at: number | null;
   /** The folder. */
   path: string;
-  /** How many sessions it has. */
+  /** The number of its sessions. */
   session_count: number;
   /** Whether work can start. */
   state: "unspecified" | "ready" | "pending" | "invalid";
 }
 
-/** PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is not as it was accepted. Until an operator approves it, the run goes on with the accepted text; without one, if no text was accepted. */
+/** PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, differs from the accepted text. Until an operator approves it, the run uses the accepted text, or no text if none was accepted. */
 export interface PromptHeld {
   /** SHA-256 (hex) of the accepted text, which the run uses; empty for instructions of which no text is accepted. */
   accepted_sha256: string;
@@ -2382,7 +2382,7 @@ export interface PromptHeld {
   path: string;
   /** The run. */
   run_id: string;
-  /** SHA-256 (hex) of the file as it is; empty for instructions that are gone. */
+  /** SHA-256 (hex) of the current file; empty for instructions that were removed. */
   sha256: string;
 }
 
@@ -2390,13 +2390,13 @@ export interface PromptHeld {
 export interface PromptSummary {
   /** The file, relative to the project's root. */
   path: string;
-  /** Whether the file is there. */
+  /** Whether the file exists. */
   present: boolean;
-  /** When its last version was first seen, null if it is missing and never was there. */
+  /** The time at which its last version was first seen, null if it has no version. */
   updated_at: number | null;
   /** The tree paths that use it. */
   used_by: string[];
-  /** How many versions there are. */
+  /** The number of versions. */
   version_count: number;
 }
 
@@ -2404,7 +2404,7 @@ export interface PromptSummary {
 export interface PromptVersion {
   /** The operator that wrote it through kaged, null for a change of the file. */
   author: string | null;
-  /** When it was written or first seen. */
+  /** The time at which it was written or first seen. */
   created_at: number;
   /** The SHA-256 of the text in hex. */
   sha256: string;
@@ -2414,7 +2414,7 @@ export interface PromptVersion {
 
 /** ProposeCompactionResponse holds the proposal. */
 export interface ProposeCompactionResponse {
-  /** The proposal; the whole body on HTTP. */
+  /** The proposal. On HTTP it is the whole body. */
   answer: CompactSessionResponse | null;
 }
 
@@ -2426,11 +2426,11 @@ export interface ProposedCompaction {
   compactor_cost_usd: number | null;
   /** The stored messages of the conversation, in order. */
   messages: ProposedMessage[];
-  /** The plugins that took part. */
+  /** The participating plugins. */
   plugins_fired: FiredPlugin[];
   /** The superseded parts. */
   spans: CompactionSpan[];
-  /** The text in the place of the superseded parts, or null. That of summarize is a placeholder. */
+  /** The text that replaces the superseded parts, or null. For summarize it is a placeholder. */
   summary_message: SummaryMessage | null;
   /** The stored messages with superseded parts. */
   superseded_message_ids: string[];
@@ -2462,19 +2462,19 @@ export interface Provider {
   headers: string[];
   /** The name. */
   name: string;
-  /** Why they cannot, null where they can. */
+  /** The reason why not, null if usable. */
   reason: string | null;
-  /** Whether calls can go there. */
+  /** Whether calls can be sent to it. */
   usable: boolean;
 }
 
-/** PutDslResponse says whether the project file was saved. Its status on HTTP is 422 where it was not. */
+/** PutDslResponse says whether the project file was saved. If it was not, the HTTP status is 422. */
 export interface PutDslResponse {
-  /** The errors about names that do not fit each other. */
+  /** The errors about names that contradict each other. */
   cross_ref_errors: string[];
   /** Its errors. */
   diagnostics: DslDiagnostic[];
-  /** Why it was not saved, as in the body of any refusal. */
+  /** The error, as in the body of any refusal; unset if it was saved. */
   error?: ErrorObject;
   /** Whether it was saved. */
   saved: boolean;
@@ -2494,7 +2494,7 @@ export interface PutPromptResponse {
   path: string;
   /** The SHA-256 of the text in hex. */
   sha256: string;
-  /** Its number. A text that the last version has already makes no new one. */
+  /** Its number. A text that equals the last version creates no new version. */
   version: number;
 }
 
@@ -2504,17 +2504,17 @@ export interface QueryAuditResponse {
   has_more: boolean;
   /** The entries, newest first. */
   items: AuditEntry[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
-/** RecentRun is a run in short. */
+/** RecentRun is a summary of a run. */
 export interface RecentRun {
-  /** US dollars, null where no call has a known price. */
+  /** US dollars, null if no call has a known price. */
   cost_total: number | null;
-  /** When it was created. */
+  /** Its creation time. */
   created_at: number;
-  /** From its beginning to its end, null before that. */
+  /** Its duration in milliseconds, null before its end. */
   duration_ms: number | null;
   /** The run. */
   id: string;
@@ -2528,13 +2528,13 @@ export interface RecentRun {
   tokens_out: number;
 }
 
-/** RegisteredProject is a project as load and reload show it. */
+/** RegisteredProject is a project in answers to load and reload. */
 export interface RegisteredProject {
   /** The warnings about the project file and about the operator's configuration, with their places. */
   diagnostics: ProjectDiagnostic[];
   /** The slug. */
   id: string;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   label: string | null;
   /** The folder. */
   path: string;
@@ -2550,13 +2550,13 @@ export interface RegisteredProject {
 
 /** ReleaseWorkspaceResponse is the workspace. */
 export interface ReleaseWorkspaceResponse {
-  /** The workspace as it is now; the whole body on HTTP. */
+  /** The workspace after the change. On HTTP it is the whole body. */
   workspace: AdminWorkspace | null;
 }
 
-/** ReloadProjectResponse holds the project as it is now. */
+/** ReloadProjectResponse holds the reloaded project. */
 export interface ReloadProjectResponse {
-  /** The project; the whole body on HTTP. */
+  /** The project. On HTTP it is the whole body. */
   project: RegisteredProject | null;
 }
 
@@ -2566,9 +2566,9 @@ export interface RestartLanguageServersResponse {
   servers: RunningLanguageServer[];
 }
 
-/** ResumeSessionResponse says that its run is at work. */
+/** ResumeSessionResponse confirms that the run has started. */
 export interface ResumeSessionResponse {
-  /** When. */
+  /** The time. */
   resumed_at: number;
   /** The run. */
   run_id: string;
@@ -2580,7 +2580,7 @@ export interface ResumeSessionResponse {
 
 /** RevokeStandingApprovalResponse holds it as it is now. */
 export interface RevokeStandingApprovalResponse {
-  /** The standing approval as it is now; the whole body on HTTP. */
+  /** The standing approval after the change. On HTTP it is the whole body. */
   standing_approval: StandingApproval | null;
 }
 
@@ -2592,39 +2592,39 @@ export interface RevokeTokenResponse {
 
 /** Run is a run in full. */
 export interface Run {
-  /** Whether the root agent works in a cage: caged, uncaged, or pending before it is made; a run that failed for want of its cage stays pending. */
+  /** Whether the root agent is in a cage: caged, uncaged, or pending until its cage is created. If the cage could not be created, it stays pending. */
   cage_status: string;
-  /** The snapshot it ran on. */
+  /** The hash of its snapshot. */
   compiled_hash: string;
-  /** US dollars, null where no price is known. */
+  /** US dollars, null if no price is known. */
   cost_total: number | null;
-  /** When it was created. */
+  /** Its creation time. */
   created_at: number;
-  /** How long it took in milliseconds, null while it has not ended. */
+  /** Its duration in milliseconds, null before its end. */
   duration_ms: number | null;
-  /** When it ended, null while it has not. */
+  /** Its end, null before. */
   ended_at: number | null;
-  /** Why it failed, null if it did not. */
+  /** The error of a failure, or null. */
   error: Error | null;
   /** The run. */
   id: string;
-  /** The message it wrote or is writing. */
+  /** The message that it writes. */
   message_id: string;
-  /** How it ended, null while it has not. */
+  /** Its outcome, null before its end. */
   outcome: string | null;
   /** The prompts in effect: path to SHA-256. */
   prompt_hashes: Record<string, string>;
   /** Its session. */
   session_id: string;
-  /** When it began, null while it waits. */
+  /** Its start, null while it is pending. */
   started_at: number | null;
   /** Its state. */
   state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
   /** Its steps. */
   steps: RunStep[];
-  /** Why the model stopped last, null while it has not. */
+  /** The model's last reason to stop, or null. */
   stop_reason: string | null;
-  /** The agents it called. */
+  /** Its invocations of agents. */
   subagent_invocations: SubagentInvocation[];
   /** Input tokens, cached ones included. */
   tokens_in: number;
@@ -2634,17 +2634,17 @@ export interface Run {
   trigger_message_id: string;
 }
 
-/** RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended. */
+/** RunCage is events run.cage: an agent's cage was created, is missing because cages are off, or has ended. */
 export interface RunCage {
   /** The agent's tree path. */
   agent_path: string;
-  /** The parts of the policy that are enforced by watching rather than by the kernel, each a sentence. */
+  /** The parts of the policy that are enforced by polling and not by the kernel, each a sentence. */
   best_effort?: string[];
   /** caged or uncaged. */
   cage_status: string;
   /** Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost. */
   ended?: string;
-  /** Files in the writable folders that may make tools outside run code; known at the cage's end. */
+  /** Files in the writable folders that may make tools outside the cage run code; known at the cage's end. */
   found?: CageFinding[];
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
@@ -2660,15 +2660,15 @@ export interface RunCage {
 
 /** RunEnded is events run.ended. */
 export interface RunEnded {
-  /** US dollars, null where no price is known. */
+  /** US dollars, null if no price is known. */
   cost_usd: number | null;
-  /** Why it failed. */
+  /** The error of a failure. */
   error?: Error;
   /** completed, paused, failed or cancelled. */
   outcome: string;
   /** The run. */
   run_id: string;
-  /** How many model calls were answered. */
+  /** The number of answered model calls. */
   steps: number;
   /** Input tokens, cached ones included. */
   tokens_in: number;
@@ -2676,19 +2676,19 @@ export interface RunEnded {
   tokens_out: number;
 }
 
-/** RunRetry is events run.retry: a model call failed before it was accepted, or its answer was taken back, and it will be made again. */
+/** RunRetry is events run.retry: a model call failed before it was accepted, or its answer was retracted, and it is repeated. */
 export interface RunRetry {
-  /** Which try failed, from 1. */
+  /** The number of the failed attempt, from 1. */
   attempt: number;
-  /** How long until the next one, in milliseconds. */
+  /** The pause before the next attempt, in milliseconds. */
   delay_ms: number;
   /** The error. */
   error: Error | null;
   /** The invocation, absent for the root agent. */
   invocation_id?: string;
-  /** The model of the next try. */
+  /** The model of the next attempt. */
   model: string;
-  /** The provider of the next try. */
+  /** The provider of the next attempt. */
   provider: string;
   /** The run. */
   run_id: string;
@@ -2712,11 +2712,11 @@ export interface RunStep {
   parts: MessagePart[];
   /** The provider. */
   provider: string;
-  /** How it went. */
+  /** Its measurements. */
   stats: FrameStats | null;
   /** From 1. */
   step: number;
-  /** Why it stopped. */
+  /** The reason for its end. */
   stop_reason: string;
   /** Its use of tokens. */
   usage: FrameUsage | null;
@@ -2724,29 +2724,29 @@ export interface RunStep {
 
 /** RunSummary is a run in a list. */
 export interface RunSummary {
-  /** US dollars, null where no price is known. */
+  /** US dollars, null if no price is known. */
   cost_total: number | null;
-  /** When it was created. */
+  /** Its creation time. */
   created_at: number;
-  /** How long it took in milliseconds, null while it has not ended. */
+  /** Its duration in milliseconds, null before its end. */
   duration_ms: number | null;
-  /** When it ended, null while it has not. */
+  /** Its end, null before. */
   ended_at: number | null;
-  /** Why it failed, null if it did not. */
+  /** The error of a failure, or null. */
   error: Error | null;
   /** The run. */
   id: string;
-  /** How it ended, null while it has not. */
+  /** Its outcome, null before its end. */
   outcome: string | null;
   /** Its session. */
   session_id: string;
-  /** When it began, null while it waits. */
+  /** Its start, null while it is pending. */
   started_at: number | null;
   /** Its state. */
   state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
-  /** How many steps it made. */
+  /** The number of its steps. */
   steps: number;
-  /** The agents it called. */
+  /** Its invocations of agents. */
   subagent_invocations: SubagentInvocation[];
   /** Input tokens, cached ones included. */
   tokens_in: number;
@@ -2756,45 +2756,45 @@ export interface RunSummary {
   trigger_message_id: string;
 }
 
-/** RunningCage is a cage that lives. */
+/** RunningCage is a live cage. */
 export interface RunningCage {
   /** The tree path of the agent in it. */
   agent_path: string;
-  /** The parts of its policy that are enforced by watching rather than by the kernel, each a sentence. */
+  /** The parts of its policy that are enforced by polling and not by the kernel, each a sentence. */
   best_effort: string[];
-  /** CPU time in milliseconds of everything that ever ran in it. */
+  /** CPU time of all its processes so far, in milliseconds. */
   cpu_ms: number;
   /** Its id. */
   id: string;
-  /** Resident memory in bytes of everything in it. */
+  /** Resident memory of its processes in bytes. */
   memory_bytes: number;
-  /** How many processes are in it. */
+  /** The number of its processes. */
   processes: number;
   /** The project. */
   project_id: string;
-  /** The run it was made for. */
+  /** The run for which it was created. */
   run_id: string;
-  /** The session it belongs to and ends with. */
+  /** The session, with which it ends. */
   session_id: string;
-  /** When it was made. */
+  /** Its creation time. */
   started_at: number;
-  /** How it is enforced: userns, or setuid where root has no user namespaces. */
+  /** Its tier: userns, or setuid for root without user namespaces. */
   tier: string;
 }
 
-/** RunningCount is sessions.running_count: how many sessions of the operator have a run at work. It comes after system.hello and whenever the number changes. */
+/** RunningCount is sessions.running_count: the number of the operator's sessions with a run in progress. It is sent after system.hello and at each change. */
 export interface RunningCount {
   /** The configured limits. */
   limits: RunningLimits | null;
   /** By operator: the socket's own. */
   per_operator: Record<string, number>;
-  /** By project; projects without one are left out. */
+  /** By project; projects without such a session are omitted. */
   per_project: Record<string, number>;
-  /** All together. */
+  /** The sum. */
   total: number;
 }
 
-/** RunningLanguageServer is a language server that runs, is stopped or gave up. */
+/** RunningLanguageServer is a language server that is running, stopped or failed. */
 export interface RunningLanguageServer {
   /** Whether it runs in a cage. */
   caged: boolean;
@@ -2804,15 +2804,15 @@ export interface RunningLanguageServer {
   id: string;
   /** The language. */
   lang: string;
-  /** The end of its standard error. */
+  /** The last part of its standard error. */
   log: string;
-  /** How many documents it has open. */
+  /** The number of its open documents. */
   open_files: number;
   /** Its process id, or 0. */
   pid: number;
   /** The project and its root. */
   project_id: string;
-  /** How often it was started again after a crash. */
+  /** The number of restarts after crashes. */
   restart_count: number;
   /** The root. */
   root: string;
@@ -2822,11 +2822,11 @@ export interface RunningLanguageServer {
   state: string;
 }
 
-/** RunningLimits are how many sessions may have a run at work at once. */
+/** RunningLimits are the maximum numbers of sessions with a run in progress. */
 export interface RunningLimits {
   /** Of one operator. */
   per_operator: number;
-  /** In one project. */
+  /** Of one project. */
   per_project: number;
 }
 
@@ -2834,17 +2834,17 @@ export interface RunningLimits {
 export interface RunningProcess {
   /** The tree path of the agent that called the tool, such as primary.subagents.tester. */
   agent_path: string;
-  /** Whether it outlives the tool call that started it. */
+  /** Whether it continues after the end of the tool call that started it. */
   background: boolean;
   /** The cage it runs in, or null. */
   cage_id: string | null;
   /** The command line, shortened. */
   command: string;
-  /** CPU time in milliseconds of it and everything it started. */
+  /** CPU time in milliseconds of it and its descendants. */
   cpu_ms: number;
   /** Its id. */
   id: string;
-  /** Resident memory in bytes of it and everything it started. */
+  /** Resident memory in bytes of it and its descendants. */
   memory_bytes: number;
   /** Its process id as the host sees it. */
   pid: number;
@@ -2852,7 +2852,7 @@ export interface RunningProcess {
   project_id: string;
   /** The run of the tool call that started it. */
   run_id: string;
-  /** The session it runs for and ends with. */
+  /** The session, with which it ends. */
   session_id: string;
   /** When it started. */
   started_at: number;
@@ -2866,41 +2866,41 @@ export interface SearchSessionsResponse {
   has_more: boolean;
   /** The sessions. */
   items: FoundSession[];
-  /** Where the next page begins, null on the last. */
+  /** The cursor of the next page, null on the last page. */
   next_cursor: string | null;
 }
 
 /** Session is a session in full. */
 export interface Session {
-  /** The obstacle besides its state, or null: provider_unreachable or context_overflow, or resume_pending while an interrupted run is about to go on in a new one. */
+  /** The obstacle beside the state, or null: provider_unreachable, context_overflow, or resume_pending while an interrupted run is about to continue in a new run. */
   blocked_reason: string | null;
-  /** Its budget, and the used part; null in answers that do not sum it up. */
+  /** Its budget and the used amount; null in answers that do not compute it. */
   budget: SessionBudget | null;
-  /** Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run. */
+  /** Whether the root agent of the current run is in a cage: caged, uncaged or pending; null without a run. */
   cage_status: string | null;
-  /** When it began. */
+  /** Its start. */
   created_at: number;
-  /** The run that is pending or at work, or null. */
+  /** The pending or running run, or null. */
   current_run: string | null;
-  /** When it ended, null while it has not. */
+  /** Its end, null before. */
   ended_at: number | null;
   /** The session. */
   id: string;
-  /** The issue it works on, or null. */
+  /** The issue that the session works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
-  /** The agents at work below the root. */
+  /** The running agents below the root. */
   live_subagents: LiveSubagent[];
   /** In place of the project's max_output_tokens, or null. */
   max_output_tokens_override: number | null;
   /** In place of the project's max_steps, or null. */
   max_steps_override: number | null;
-  /** How many messages it has. */
+  /** The number of its messages. */
   message_count: number;
   /** "provider:model" in place of the project's alias, or null. */
   model_override: string | null;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
@@ -2908,37 +2908,37 @@ export interface Session {
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
   /** The use and cost of its runs so far. */
   totals: SessionTotals | null;
-  /** When it last changed. */
+  /** The time of its last change. */
   updated_at: number;
 }
 
 /** SessionBudget is a session's budget, and its use. */
 export interface SessionBudget {
-  /** Which agents spent it. */
+  /** The usage by agent. */
   by_agent: AgentUse[];
   /** Its budget, or null. */
   limit: BudgetLimit | null;
-  /** The most that calls in flight may use. */
+  /** The maximum usage of the calls in progress. */
   reserved: BudgetUse | null;
-  /** The used part. */
+  /** The used amount. */
   spent: BudgetUse | null;
 }
 
-/** SessionChanged is session.changed: a session was created, or its state, its run or its name is another. */
+/** SessionChanged is session.changed: a session was created, or its state, run or name changed. */
 export interface SessionChanged {
-  /** The obstacle besides its state, or null. */
+  /** The obstacle beside the state, or null. */
   blocked_reason: string | null;
   /** The operator's name for it, or null. */
   name: string | null;
   /** The project. */
   project_id: string;
-  /** The run that is pending or at work, or null. */
+  /** The pending or running run, or null. */
   run_id: string | null;
   /** The session. */
   session_id: string;
   /** The state. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
-  /** When it changed. */
+  /** The time of the change. */
   updated_at: number;
 }
 
@@ -2950,11 +2950,11 @@ export interface SessionCompaction {
   agent_path: string;
   /** The use of a summarizer, or null. */
   compactor_cost: CompactorCost | null;
-  /** When. */
+  /** The time. */
   created_at: number;
-  /** How long it took. */
+  /** Its duration in milliseconds. */
   duration_ms: number;
-  /** Whether another strategy was used. */
+  /** Whether a fallback strategy was used. */
   fallback_occurred: boolean;
   /** The cause of that, or null. */
   fallback_reason: string | null;
@@ -2966,7 +2966,7 @@ export interface SessionCompaction {
   operator_notes: string | null;
   /** The use of a compactor plugin, or null. */
   plugin_cost: CompactorCost | null;
-  /** The plugins that took part. */
+  /** The participating plugins. */
   plugins_fired: FiredPlugin[];
   /** The run, null for a manual one. */
   run_id: string | null;
@@ -2976,15 +2976,15 @@ export interface SessionCompaction {
   spans: CompactionSpan[];
   /** The configured strategy. */
   strategy: string;
-  /** The text in the place of the superseded parts. */
+  /** The text that replaces the superseded parts. */
   summary: string;
-  /** The text in their place; only of one compaction. */
+  /** The text that replaces them; only in the answer about one compaction. */
   summary_message?: SummaryMessage;
-  /** The message with the summary, null where no model wrote one. */
+  /** The message with the summary, null if no model wrote one. */
   summary_message_id: string | null;
   /** The number of superseded messages of the conversation, results included. */
   superseded_count: number;
-  /** The stored messages with superseded parts; only of one compaction. */
+  /** The stored messages with superseded parts; only in the answer about one compaction. */
   superseded_messages?: SupersededMessage[];
   /** The share of the window at the beginning. */
   threshold_estimate: number;
@@ -3004,15 +3004,15 @@ export interface SessionCompaction {
 export interface SessionCounts {
   /** Ended. */
   ended: number;
-  /** Idle ones, and those that failed, which take a message as well. */
+  /** Idle sessions, and failed ones, which also accept a message. */
   idle: number;
-  /** At a checkpoint. */
+  /** Paused sessions. */
   paused: number;
-  /** Waiting for a slot. */
+  /** Queued sessions. */
   queued: number;
-  /** With a run at work. */
+  /** Sessions with a run in progress. */
   running: number;
-  /** All together. */
+  /** The sum. */
   total: number;
 }
 
@@ -3024,17 +3024,17 @@ export interface SessionMessage {
   always_keep?: boolean;
   /** The text. */
   content: string;
-  /** When. */
+  /** The time. */
   created_at: number;
   /** The message. */
   id: string;
   /** Its origin; only for a model's message. */
   metadata?: MessageMetadata;
-  /** The pieces of a message that is more than one text. */
+  /** The parts of a message that is more than one text. */
   parts?: MessagePart[];
   /** Its author. */
   role: "unspecified" | "operator" | "primary" | "subagent" | "system";
-  /** The run it belongs to, or null. */
+  /** Its run, or null. */
   run_id: string | null;
   /** The session. */
   session_id: string;
@@ -3044,7 +3044,7 @@ export interface SessionMessage {
   superseded: boolean;
 }
 
-/** SessionPrompt is a part of the system prompt of an agent at work, as the model reads it: its prompt file, and then the project's instructions if it is given them. */
+/** SessionPrompt is a part of the system prompt of a running agent, as the model reads it: its prompt file, or the project's instructions after it. */
 export interface SessionPrompt {
   /** The agent's tree path. */
   agent_path: string;
@@ -3060,19 +3060,19 @@ export interface SessionPrompt {
 
 /** SessionStateChanged is events session.state. */
 export interface SessionStateChanged {
-  /** The obstacle besides its state; see Session. */
+  /** The obstacle beside the state; see Session.blocked_reason. */
   blocked_reason?: string;
-  /** The state of the session. */
+  /** Its state. */
   state: string;
 }
 
 /** SessionSummary is a session in a list. */
 export interface SessionSummary {
-  /** When it began. */
+  /** Its start. */
   created_at: number;
   /** The session. */
   id: string;
-  /** The issue it works on, or null. */
+  /** The issue that the session works on, or null. */
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
@@ -3080,23 +3080,23 @@ export interface SessionSummary {
   max_output_tokens_override: number | null;
   /** In place of the project's max_steps, or null. */
   max_steps_override: number | null;
-  /** How many messages it has. */
+  /** The number of its messages. */
   message_count: number;
   /** "provider:model" in place of the project's alias, or null. */
   model_override: string | null;
-  /** The name to show, or null. */
+  /** The display name, or null. */
   name: string | null;
   /** Its project. */
   project_id: string;
   /** Its state. */
   state: "unspecified" | "idle" | "queued" | "running" | "paused" | "failed" | "ended";
-  /** When it last changed. */
+  /** The time of its last change. */
   updated_at: number;
 }
 
 /** SessionTotals sums a session's runs. */
 export interface SessionTotals {
-  /** US dollars, null where no price is known. */
+  /** US dollars, null if no price is known. */
   cost_usd: number | null;
   /** Input tokens, cached ones included. */
   tokens_in: number;
@@ -3106,7 +3106,7 @@ export interface SessionTotals {
 
 /** SetOperatorLimitsResponse is the operator. */
 export interface SetOperatorLimitsResponse {
-  /** The operator as it is now; the whole body on HTTP. */
+  /** The operator after the change. On HTTP it is the whole body. */
   operator: AdminOperator | null;
 }
 
@@ -3129,7 +3129,7 @@ export interface SpendSum {
   calls: number;
   /** US dollars. */
   cost_usd: number;
-  /** How many model calls count as an estimate, because their use is not known. */
+  /** The number of calls with estimated usage, because their usage is unknown. */
   estimated: number;
   /** Tokens, input and output. */
   tokens: number;
@@ -3137,9 +3137,9 @@ export interface SpendSum {
 
 /** StandingApproval covers later calls of an agent without a question. */
 export interface StandingApproval {
-  /** The request that was answered so. */
+  /** The approval that was answered with it. */
   approval_id: string;
-  /** When it was made. */
+  /** Its creation time. */
   created_at: number;
   /** The operator who made it. */
   created_by: string;
@@ -3147,11 +3147,11 @@ export interface StandingApproval {
   id: string;
   /** command, words or files. */
   kind: string;
-  /** When it last did, null for never. */
+  /** The time of the last such call, null for never. */
   last_used_at: number | null;
   /** The project. */
   project_id: string;
-  /** When it was revoked, null while it is in force. */
+  /** The time of its revocation, null while it is in force. */
   revoked_at: number | null;
   /** The operator who revoked it. */
   revoked_by: string | null;
@@ -3159,9 +3159,9 @@ export interface StandingApproval {
   scope: string;
   /** The session, null for all of the project. */
   session_id: string | null;
-  /** What was shown when it was made. */
+  /** The request that was shown when it was created. */
   subject: ApprovalSubject | null;
-  /** What it covers, a sentence. */
+  /** The calls that it covers, as a sentence. */
   text: string;
   /** The number of calls that it has allowed. */
   used: number;
@@ -3169,23 +3169,23 @@ export interface StandingApproval {
   words?: string[];
 }
 
-/** StandingOffer is a standing approval that an answer may make. */
+/** StandingOffer is a standing approval that an answer may create. */
 export interface StandingOffer {
   /** command, words or files. */
   kind: string;
-  /** What it would cover, a sentence. */
+  /** The calls that it would cover, as a sentence. */
   text: string;
   /** Of words: the first words of the command that later ones must share, unless the answer says more. */
   words?: string[];
 }
 
-/** SubagentEnd is output subagent.end: an invocation is over and stored. It precedes the result of the call that began it. */
+/** SubagentEnd is output subagent.end: an invocation has ended and is stored. It precedes the result of the call that began it. */
 export interface SubagentEnd {
-  /** Their cost in US dollars, null if a price is not known. */
+  /** Their cost in US dollars, null if a price is unknown. */
   cost_usd: number | null;
-  /** When. */
+  /** The time. */
   ended_at: number;
-  /** Why it failed. */
+  /** The error of a failure. */
   error?: Error;
   /** 0 completed, 1 failed, 130 cancelled. */
   exit: number;
@@ -3195,9 +3195,9 @@ export interface SubagentEnd {
   invocation_id: string;
   /** completed, failed or cancelled. */
   outcome: string;
-  /** How many of its model calls were answered. */
+  /** The number of its answered model calls. */
   steps: number;
-  /** The use of its own steps; agents below it count for themselves. */
+  /** The usage of its own steps, without agents below it. */
   usage: FrameUsage | null;
 }
 
@@ -3207,13 +3207,13 @@ export interface SubagentInvocation {
   agent_path: string;
   /** Its cage's policy, absent without one. */
   cage_policy?: InvocationCage;
-  /** Whether the agent works in a cage: caged, uncaged, or pending before it is made. */
+  /** Whether the agent is in a cage: caged, uncaged, or pending until its cage is created. */
   cage_status: string;
-  /** US dollars, null where no price is known. */
+  /** US dollars, null if no price is known. */
   cost_usd: number | null;
-  /** When it ended, null while it has not. */
+  /** Its end, null before. */
   ended_at: number | null;
-  /** Why it failed, null if it did not. */
+  /** The error of a failure, or null. */
   error: Error | null;
   /** 0 completed, 1 failed, 130 cancelled; null while it has not ended. */
   exit: number | null;
@@ -3225,15 +3225,15 @@ export interface SubagentInvocation {
   output?: string;
   /** The invocation that called it, null for the root agent. */
   parent_invocation_id: string | null;
-  /** Its caller's prompt, shortened if an answer has no room for all; this and the fields below only in a run's own answer and in the invocation's. */
+  /** Its caller's prompt, shortened if the answer is too large. This field and those below are only set in the answers about one run and one invocation. */
   prompt?: string;
   /** The run. */
   run_id: string;
-  /** When it began. */
+  /** Its start. */
   started_at: number;
   /** pending, running, completed, failed or cancelled. */
   state: string;
-  /** How many of its model calls were answered; those of agents below it count for themselves, here and below. */
+  /** The number of its answered model calls. Agents below it are not included, here and in the fields that follow. */
   steps: number;
   /** Input tokens, cached ones included. */
   tokens_in: number;
@@ -3255,15 +3255,15 @@ export interface SubagentOutput {
   stream: string;
   /** The text. */
   text: string;
-  /** The call, where a tool wrote it. */
+  /** The tool call, for output of a tool. */
   tool_call_id?: string;
 }
 
-/** SubagentRetract is output subagent.retract: the answer of a model to an agent below the root broke off and will be asked for once more. Every output of kind text or thinking since the last tool result of the invocation, or since its start, is void. */
+/** SubagentRetract is output subagent.retract: a model's answer for an agent below the root broke off and is requested again. Every output of kind text or thinking since the last tool result of the invocation, or since its start, is void. */
 export interface SubagentRetract {
   /** The invocation. */
   invocation_id: string;
-  /** Why, a sentence. */
+  /** The reason, a sentence. */
   reason: string;
   /** The step of the invocation. */
   step: number;
@@ -3273,7 +3273,7 @@ export interface SubagentRetract {
 export interface SubagentStart {
   /** Its tree path. */
   agent_path: string;
-  /** pending while its cage is being made, or uncaged; events run.cage has later states. */
+  /** pending while its cage is created, or uncaged; events run.cage has later states. */
   cage_status: string;
   /** The invocation. */
   invocation_id: string;
@@ -3283,7 +3283,7 @@ export interface SubagentStart {
   parent_invocation_id: string | null;
   /** The run. */
   run_id: string;
-  /** When. */
+  /** The time. */
   started_at: number;
   /** The caller's call. */
   tool_call_id: string;
@@ -3291,9 +3291,9 @@ export interface SubagentStart {
 
 /** SubagentToolCall is output subagent.tool_call: a tool of an agent below the root is about to run. */
 export interface SubagentToolCall {
-  /** The call. */
+  /** The tool call. */
   id: string;
-  /** Its parameters; a text where they are not JSON or nest deeper than 100 levels. */
+  /** Its parameters as JSON; a string if they are not JSON or nest deeper than 100 levels. */
   input: unknown;
   /** The invocation. */
   invocation_id: string;
@@ -3305,7 +3305,7 @@ export interface SubagentToolCall {
 
 /** SubagentToolResult is output subagent.tool_result. */
 export interface SubagentToolResult {
-  /** How long it took, in milliseconds. */
+  /** Its duration in milliseconds. */
   duration_ms: number;
   /** The invocation. */
   invocation_id: string;
@@ -3315,27 +3315,27 @@ export interface SubagentToolResult {
   name: string;
   /** Its result. */
   output: string;
-  /** The call. */
+  /** The tool call. */
   tool_call_id: string;
   /** Whether output was shortened; the stored step has it whole. */
   truncated?: boolean;
 }
 
-/** SummaryMessage is the text in the place of superseded parts. */
+/** SummaryMessage is the text that replaces superseded parts. */
 export interface SummaryMessage {
   /** The text. */
   content: string;
   /** The message, missing for one that is not stored by itself. */
   id?: string;
-  /** How it came about. */
+  /** Its origin. */
   metadata: SummaryMetadata | null;
   /** system. */
   role: string;
 }
 
-/** SummaryMetadata says how a summary came about. */
+/** SummaryMetadata describes the origin of a summary. */
 export interface SummaryMetadata {
-  /** The cost of the model that wrote it; missing where no model did. */
+  /** The cost of the model that wrote it; missing if no model did. */
   compactor_cost?: CompactorCost;
   /** compaction_summary. */
   kind: string;
@@ -3343,9 +3343,9 @@ export interface SummaryMetadata {
 
 /** SupersededMessage is a stored message with superseded parts. */
 export interface SupersededMessage {
-  /** Its text, shortened where it is long. */
+  /** Its text; a long one is shortened. */
   content: string;
-  /** When. */
+  /** The time. */
   created_at: number;
   /** The message. */
   id: string;
@@ -3357,18 +3357,18 @@ export interface SupersededMessage {
 export interface SystemHello {
   /** The version of kaged. */
   daemon_version: string;
-  /** The seq of this frame's predecessor: numbers belong to the socket and begin anew with each. */
+  /** The number of the frame before this one. It is 0, because each socket numbers its own frames. */
   server_seq: number;
 }
 
-/** SystemMissed is system.missed: notices may have been lost on their way; a view must be fetched again. */
+/** SystemMissed is system.missed: notices may have been lost; a client must read its data again. */
 export interface SystemMissed {}
 
 /** TodoNote is a note on a todo. */
 export interface TodoNote {
   /** Its author. */
   author: string;
-  /** When. */
+  /** The time. */
   created_at: number;
   /** The text. */
   text: string;
@@ -3376,31 +3376,31 @@ export interface TodoNote {
 
 /** Token is a named API token without its text. */
 export interface Token {
-  /** When it was made. */
+  /** Its creation time. */
   created_at: number;
-  /** When it stops to be valid, null for never. */
+  /** Its expiry, null for never. */
   expires_at: number | null;
   /** The token. */
   id: string;
-  /** When a request last came with it, to the minute, null for never. */
+  /** The time of the last request with it, to the minute; null for never. */
   last_used_at: number | null;
-  /** Its name, which no other live token of the operator has. */
+  /** Its name, unique among the operator's valid tokens. */
   name: string;
   /** Its rights. */
   scope: "unspecified" | "read" | "run" | "admin";
 }
 
-/** ToolCapabilities parts the catalogue's tools. */
+/** ToolCapabilities divides the catalogue's tools. */
 export interface ToolCapabilities {
-  /** Those it does not have. */
+  /** The canonical names of the other tools. */
   disabled: string[];
-  /** The canonical names of those the root agent has, after the operator's and the project's say. */
+  /** The canonical names of the root agent's tools, after the rules of the operator and the project. */
   enabled: string[];
 }
 
 /** UndoCompactionResponse holds the compaction as it is now. */
 export interface UndoCompactionResponse {
-  /** The compaction as it is now; the whole body on HTTP. */
+  /** The compaction after the change. On HTTP it is the whole body. */
   compaction: SessionCompaction | null;
 }
 
@@ -3408,11 +3408,11 @@ export interface UndoCompactionResponse {
 export interface UnregisterProjectResponse {
   /** The slug. */
   id: string;
-  /** The folder, untouched. */
+  /** The folder, which is not changed. */
   path: string;
-  /** How many sessions were ended. */
+  /** The number of sessions that were ended. */
   sessions_ended: number;
-  /** When. */
+  /** The time. */
   unregistered_at: number;
 }
 
@@ -3422,7 +3422,7 @@ export interface Unresolved {
   aliases: UnresolvedAlias[];
   /** Plugins that are not installed. */
   plugins: UnresolvedPlugin[];
-  /** Prompt files that are not there. */
+  /** Missing prompt files. */
   prompts: UnresolvedPrompt[];
 }
 
@@ -3440,13 +3440,13 @@ export interface UnresolvedPlugin {
   name: string;
   /** The package. */
   package: string;
-  /** Where it comes from. */
+  /** Its source. */
   source: string;
   /** Its error. */
   status: string;
 }
 
-/** UnresolvedPrompt is a prompt file that is not there. */
+/** UnresolvedPrompt is a missing prompt file. */
 export interface UnresolvedPrompt {
   /** The path. */
   path: string;
@@ -3456,7 +3456,7 @@ export interface UnresolvedPrompt {
 
 /** UpdateCompactionResponse holds the compaction as it is now. */
 export interface UpdateCompactionResponse {
-  /** The compaction as it is now; the whole body on HTTP. */
+  /** The compaction after the change. On HTTP it is the whole body. */
   compaction: SessionCompaction | null;
 }
 
@@ -3464,41 +3464,41 @@ export interface UpdateCompactionResponse {
 export interface UpdateIssueResponse {
   /** The status that it had before. */
   from: "unspecified" | "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened";
-  /** The issue; the whole body on HTTP. */
+  /** The issue. On HTTP it is the whole body. */
   issue: Issue | null;
 }
 
 /** UpdateIssueTodoResponse holds the todo as it is now. */
 export interface UpdateIssueTodoResponse {
-  /** The todo; the whole body on HTTP. */
+  /** The todo. On HTTP it is the whole body. */
   todo: IssueTodo | null;
 }
 
 /** UpdateMessageResponse holds the message as it is now. */
 export interface UpdateMessageResponse {
-  /** The message as it is now; the whole body on HTTP. */
+  /** The message after the change. On HTTP it is the whole body. */
   message: SessionMessage | null;
 }
 
 /** UpdateProjectResponse holds the project. */
 export interface UpdateProjectResponse {
-  /** The project; the whole body on HTTP. */
+  /** The project. On HTTP it is the whole body. */
   project: ProjectSummary | null;
 }
 
 /** UpdateSessionResponse holds the session as it is now. */
 export interface UpdateSessionResponse {
-  /** The session as it is now; the whole body on HTTP. */
+  /** The session after the change. On HTTP it is the whole body. */
   session: Session | null;
 }
 
-/** ValidateDslResponse says whether a project file is valid by itself. Its status on HTTP is 422 where it is not. */
+/** ValidateDslResponse says whether a project file is valid by itself. If it is not, the HTTP status is 422. */
 export interface ValidateDslResponse {
-  /** The errors about names that do not fit each other. */
+  /** The errors about names that contradict each other. */
   cross_ref_errors: string[];
   /** Its errors. */
   diagnostics: DslDiagnostic[];
-  /** Why it is refused, as in the body of any refusal. */
+  /** The error, as in the body of any refusal; unset if it is valid. */
   error?: ErrorObject;
   /** Whether it is. */
   valid: boolean;
@@ -3536,7 +3536,7 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
-  /** ListAdminAudit lists the record of all operators without the facts of the entries, newest first. */
+  /** ListAdminAudit lists the audit log of all operators without the details of the entries, newest first. */
   "GET /api/v1/admin/audit": {
     params: { since?: number; until?: number; operator_id?: string; event_type?: string; limit?: number; cursor?: string };
     body: undefined;
@@ -3548,7 +3548,7 @@ export interface Routes {
     body: undefined;
     answer: ListOperatorsResponse;
   };
-  /** DisableOperator refuses the operator's requests from now on, with forbidden (details.reason operator_disabled). A run at work goes on; drain the workspace to stop it. Fails with conflict for the caller, and with not_found. */
+  /** DisableOperator makes all later requests of the operator fail with forbidden (details.reason operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for the caller, and with not_found. */
   "POST /api/v1/admin/operators/{operator_id}/disable": {
     params: { operator_id: string };
     body: {};
@@ -3560,7 +3560,7 @@ export interface Routes {
     body: {};
     answer: AdminOperator;
   };
-  /** SetOperatorLimits replaces the limits and the budget of an operator; they count from the operator's next message, or the next model call of a run at work. Fails with validation_failed, and with not_found for an operator that the deployment does not know. */
+  /** SetOperatorLimits replaces the limits and the budget of an operator; they apply from the operator's next message, or from the next model call of a run in progress. Fails with validation_failed, and with not_found for an operator that the deployment does not know. */
   "PUT /api/v1/admin/operators/{operator_id}/limits": {
     params: { operator_id: string };
     body: { budget?: OperatorBudgetInput | null; limits?: OperatorLimitsInput | null };
@@ -3578,19 +3578,19 @@ export interface Routes {
     body: {};
     answer: AdminWorkspace;
   };
-  /** DrainWorkspace starts no further run in a workspace, and stops those at work at their next safe points: they go on once it is active again. Fails with not_found. */
+  /** DrainWorkspace starts no further run in a workspace, and stops the runs in progress at their next safe points: they continue once the workspace is active again. Fails with not_found. */
   "POST /api/v1/admin/workspaces/{name}/drain": {
     params: { name: string };
     body: {};
     answer: AdminWorkspace;
   };
-  /** ReleaseWorkspace takes a drained workspace with an empty folder of projects from its operator, for another one. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with unavailable while the workspace cannot be asked, and with not_found. */
+  /** ReleaseWorkspace takes a drained workspace with an empty projects folder from its operator, so that it can be assigned to another. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with unavailable while the workspace is unreachable, and with not_found. */
   "POST /api/v1/admin/workspaces/{name}/release": {
     params: { name: string };
     body: {};
     answer: AdminWorkspace;
   };
-  /** ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with state=pending the open ones. Fails with validation_failed for an unknown state. */
+  /** ListAllApprovals lists the requests for approval of all sessions of the operator, newest first, a page at a time. state=pending selects the open ones. Fails with validation_failed for an unknown state. */
   "GET /api/v1/approvals": {
     params: { state?: string; limit?: number; cursor?: string };
     body: undefined;
@@ -3602,13 +3602,13 @@ export interface Routes {
     body: undefined;
     answer: QueryAuditResponse;
   };
-  /** Signs every other browser out: cookies handed out before are worthless, and the caller's browser gets new ones. Loopback mode only, and not for API tokens. */
+  /** Signs every other browser out: all earlier cookies are revoked, and the caller's browser gets new ones. Loopback mode only, and not for API tokens. */
   "POST /api/v1/auth/rotate": {
     params: {  };
     body: undefined;
     answer: Launched;
   };
-  /** GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git. It is a read and asks no provider. An unreachable part is a check that says so. */
+  /** GetDoctor checks the stores, the operator's models and the default workspace: cages, language servers, git. It changes nothing and calls no provider. An unreachable part is a failed check. */
   "GET /api/v1/doctor": {
     params: {  };
     body: undefined;
@@ -3623,19 +3623,19 @@ export interface Routes {
   version?: number;
 };
   };
-  /** ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not read. Fails with validation_failed without a text, and with payload_too_large. */
+  /** ValidateDsl checks a project file by itself: it assumes that the named files exist, and does not read other projects. Fails with validation_failed without a text, and with payload_too_large. */
   "POST /api/v1/dsl/validate": {
     params: {  };
     body: { dsl?: string | null };
     answer: ValidateDslResponse;
   };
-  /** ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found for the project, and with unavailable while a workspace cannot be asked. */
+  /** ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found for the project, and with unavailable while a workspace is unreachable. */
   "GET /api/v1/language-servers": {
     params: { project_id?: string };
     body: undefined;
     answer: ListLanguageServersResponse;
   };
-  /** Signs a browser in by a launch token: JSON for a client that accepts it, else 302 to the home page. Loopback mode only. */
+  /** Signs a browser in with a launch token. Answers with JSON to a client that accepts it, else with 302 to the home page. Loopback mode only. */
   "GET /api/v1/launch": {
     params: { token?: string };
     body: undefined;
@@ -3665,7 +3665,7 @@ export interface Routes {
     body: undefined;
     answer: Record<string, unknown>;
   };
-  /** ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
+  /** ListProcesses lists the runs, commands and cages of the operator's sessions, or of one session, the oldest first. Fails with not_found for the session, and with unavailable while the workspace is unreachable. */
   "GET /api/v1/processes": {
     params: { session_id?: string };
     body: undefined;
@@ -3677,13 +3677,13 @@ export interface Routes {
     body: undefined;
     answer: ListProjectsResponse;
   };
-  /** LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it was registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the approved version: a registered project then goes on with that. */
+  /** LoadProject registers the project in a folder: 201 if it is new and ready, 200 if parts are missing or it was registered before. Fails with validation_failed for a path that is not absolute, not_found without a project file, dsl_invalid with the place of each error, and conflict if the id belongs to another folder. Fails with conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the approved version; a registered project then continues with the approved version. */
   "POST /api/v1/projects/load": {
     params: {  };
     body: { path?: string | null };
     answer: RegisteredProject;
   };
-  /** UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with bad_request without confirm and with not_found. */
+  /** UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails with bad_request without confirm and with not_found. */
   "DELETE /api/v1/projects/{id}": {
     params: { id: string; confirm?: boolean };
     body: undefined;
@@ -3701,19 +3701,19 @@ export interface Routes {
     body: { label?: unknown };
     answer: ProjectSummary;
   };
-  /** ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words and its limits. Fails with not_found, and with conflict before the first approval. */
+  /** ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them, their cages in plain words and their limits. Fails with not_found, and with conflict before the first approval. */
   "GET /api/v1/projects/{id}/agents": {
     params: { id: string };
     body: undefined;
     answer: ListProjectAgentsResponse;
   };
-  /** GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with dsl_invalid for files that do not compile. */
+  /** GetProjectApproval compares the project's current files with the approved version. Fails with not_found, and with dsl_invalid for files that do not compile. */
   "GET /api/v1/projects/{id}/approval": {
     params: { id: string };
     body: undefined;
     answer: GetProjectApprovalResponse;
   };
-  /** ApproveProject makes the files with a hash the approved version; they are read again, so that only the shown version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of approval_required) if the files have another hash, and like ReloadProject. */
+  /** ApproveProject approves the files with a hash; they are read again, so that only the shown version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of approval_required) if the files have another hash, and like ReloadProject. */
   "POST /api/v1/projects/{id}/approve": {
     params: { id: string };
     body: { hash?: string | null };
@@ -3731,25 +3731,25 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
-  /** GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered. */
+  /** GetDsl returns the current project file on disk. Fails with not_found for a project that is not registered. */
   "GET /api/v1/projects/{id}/dsl": {
     params: { id: string };
     body: undefined;
     answer: GetDslResponse;
   };
-  /** PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is approved by being written here. An answer with valid false was not saved. Fails with not_found, with validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id if the text names another project. */
+  /** PutDsl replaces the project file by the given text, if it compiles. The new version counts as approved. If valid is false, the file was not saved. Fails with not_found, with validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id if the text names another project. */
   "PUT /api/v1/projects/{id}/dsl": {
     params: { id: string };
     body: { dsl?: string | null };
     answer: PutDslResponse;
   };
-  /** GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents. Fails with not_found for a project that is not registered or has no project file. */
+  /** GetSynthesizedDsl returns the project's current files as one document that compiles to the same agents. Fails with not_found for a project that is not registered or has no project file. */
   "GET /api/v1/projects/{id}/dsl/synthesized": {
     params: { id: string };
     body: undefined;
     answer: GetSynthesizedDslResponse;
   };
-  /** ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left out. Fails with not_found and validation_failed. */
+  /** ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are omitted. Fails with not_found and validation_failed. */
   "GET /api/v1/projects/{id}/files": {
     params: { id: string; path?: string; limit?: number; cursor?: string };
     body: undefined;
@@ -3767,7 +3767,7 @@ export interface Routes {
     body: undefined;
     answer: ListProjectLogsResponse;
   };
-  /** New entries of a project's log as server-sent events: event log, with an entry as data on one line. None is sent again: connect first, then read GET /api/v1/projects/{id}/logs, and leave out ids that came before. Fails with not_found, and with invalid_parameter for an unknown level or source. The server hangs up on a reader that has missed entries. */
+  /** New entries of a project's log as server-sent events: event log, with an entry as data on one line. Entries are not repeated: connect first, then read GET /api/v1/projects/{id}/logs and skip ids received before. Fails with not_found, and with invalid_parameter for an unknown level or source. The server ends the stream of a reader that has missed entries. */
   "GET /api/v1/projects/{id}/logs/stream": {
     params: { id: string; level?: string; source?: string };
     body: undefined;
@@ -3779,13 +3779,13 @@ export interface Routes {
     body: undefined;
     answer: ListPromptsResponse;
   };
-  /** GetPrompt returns a prompt with its versions. Fails with not_found for a project, a prompt or a version there is not. */
+  /** GetPrompt returns a prompt with its versions. Fails with not_found for an unknown project, prompt or version. */
   "GET /api/v1/projects/{id}/prompts/{name}": {
     params: { id: string; name: string; version?: number; diff_from?: number };
     body: undefined;
     answer: GetPromptResponse;
   };
-  /** PutPrompt writes a prompt, and with it a version; the text is accepted by being written here. Fails with not_found for a prompt that no agent uses, with validation_failed without a text or with both, with payload_too_large, and with conflict (details reason version_mismatch) if If-Match is not the file's. */
+  /** PutPrompt writes a prompt and creates a version; the text counts as accepted. Fails with not_found for a prompt that no agent uses, with validation_failed unless exactly one of text and restore is set, with payload_too_large, and with conflict (details reason version_mismatch) if If-Match is not the file's. */
   "PUT /api/v1/projects/{id}/prompts/{name}": {
     params: { id: string; name: string };
     body: { restore?: number | null; text?: string | null };
@@ -3803,7 +3803,7 @@ export interface Routes {
     body: undefined;
     answer: GetProjectStatusResponse;
   };
-  /** InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. Files that are there stay as they are. It adds the agent to no project file. Fails with not_found for the project, and with validation_failed without a path, or for one that leaves the project or goes through a link. */
+  /** InitSubagent creates a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. It does not change existing files, and does not add the agent to the project file. Fails with not_found for the project, and with validation_failed without a path, or for a path that leaves the project or contains a link. */
   "POST /api/v1/projects/{id}/subagents/init": {
     params: { id: string };
     body: { path?: string | null };
@@ -3821,7 +3821,7 @@ export interface Routes {
     body: undefined;
     answer: ListIssuesResponse;
   };
-  /** CreateIssue files an issue: 201, or 200 with the issue as it is now if an issue with this client_id and content was filed before. Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was used with other content. */
+  /** CreateIssue creates an issue: 201, or 200 with the existing issue if one with this client_id and content exists. Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was used with other content. */
   "POST /api/v1/projects/{project_id}/issues": {
     params: { project_id: string };
     body: { body?: string | null; client_id?: string | null; imported_from?: string | null; title?: string | null };
@@ -3833,7 +3833,7 @@ export interface Routes {
     body: undefined;
     answer: IssueDetail;
   };
-  /** UpdateIssue changes the given fields and records each change. Only the version that If-Match names is changed, if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict (details reason version_mismatch with version, or invalid_transition with from, to and legal). */
+  /** UpdateIssue changes the given fields and records each change. With If-Match it changes only that version. Fails with bad_request without a known field, validation_failed, not_found, and conflict (details reason version_mismatch with version, or invalid_transition with from, to and legal). */
   "PATCH /api/v1/projects/{project_id}/issues/{number}": {
     params: { project_id: string; number: number };
     body: { assignment?: unknown; body?: string | null; comment?: string | null; status?: "open" | "triaged" | "assigned" | "in_progress" | "resolved" | "rejected" | "reopened" | null; title?: string | null; version?: number | null };
@@ -3851,7 +3851,7 @@ export interface Routes {
     body: { items?: string[]; kind?: "step" | "criterion" | null; phase?: string | null };
     answer: AddIssueTodosResponse;
   };
-  /** UpdateIssueTodo changes one todo. Starting one puts the one at work back. Fails with bad_request if no known field is there, validation_failed and not_found. */
+  /** UpdateIssueTodo changes one todo. Starting a todo sets the one in progress back to pending. Fails with bad_request without a known field, validation_failed and not_found. */
   "PATCH /api/v1/projects/{project_id}/issues/{number}/todos/{id}": {
     params: { project_id: string; number: number; id: string };
     body: { content?: string | null; note?: string | null; status?: "pending" | "in_progress" | "completed" | "abandoned" | null; verified?: boolean | null };
@@ -3869,7 +3869,7 @@ export interface Routes {
     body: { body?: string | null; visibility?: "all" | "operator_only" | null };
     answer: IssueUpdate;
   };
-  /** RestartLanguageServers ends the language servers of a project, which start again with the next question, and returns them. A server that crashed too often is tried anew. Fails with not_found, and with unavailable. */
+  /** RestartLanguageServers ends the language servers of a project and returns them. They start again with the next query, even after too many crashes. Fails with not_found, and with unavailable. */
   "POST /api/v1/projects/{project_id}/language-servers/restart": {
     params: { project_id: string };
     body: { lang?: string | null };
@@ -3881,13 +3881,13 @@ export interface Routes {
     body: undefined;
     answer: ListSessionsResponse;
   };
-  /** CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for resume_from, with project_not_ready (details.reason project_not_ready) and with validation_failed. */
+  /** CreateSession creates a session without starting a run. 201. Fails with not_found for the project or for resume_from, with project_not_ready (details.reason project_not_ready) and with validation_failed. */
   "POST /api/v1/projects/{project_id}/sessions": {
     params: { project_id: string };
     body: { budget?: unknown; issue_number?: number | null; label?: string | null; name?: string | null; resume_from?: string | null };
     answer: CreateSessionResponse;
   };
-  /** SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those with every word of it in their name or in one of their messages. A text is found shortly after it was stored. Fails with validation_failed, and with not_found for the project. */
+  /** SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q only those with every word of q in their name or in one of their messages. New texts are found after a short delay. Fails with validation_failed, and with not_found for the project. */
   "GET /api/v1/sessions": {
     params: { q?: string; project_id?: string; limit?: number; cursor?: string };
     body: undefined;
@@ -3905,49 +3905,49 @@ export interface Routes {
     body: undefined;
     answer: Session;
   };
-  /** UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known field is there, validation_failed (422 for a number out of range), not_found and gone. */
+  /** UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request without a known field, validation_failed (422 for a number out of range), not_found and gone. */
   "PUT /api/v1/sessions/{id}": {
     params: { id: string };
     body: { budget?: unknown; issue_number?: unknown; label?: unknown; max_output_tokens_override?: unknown; max_steps_override?: unknown; model_override?: unknown };
     answer: Session;
   };
-  /** Upgrades to the session's WebSocket, subprotocol kaged.v1. Frames are {channel, seq, type, payload}; docs/reference/frames.md lists them. Needs the CSRF token in X-Kaged-CSRF, in csrf, or in a subprotocol kaged.csrf.TOKEN, unless an API token of scope run comes with it. */
+  /** Upgrades to the session's WebSocket, subprotocol kaged.v1. Frames are {channel, seq, type, payload}; docs/reference/frames.md lists them. Needs the CSRF token in X-Kaged-CSRF, in csrf, or in a subprotocol kaged.csrf.TOKEN, unless the request has an API token of scope run. */
   "GET /api/v1/sessions/{id}/socket": {
     params: { id: string; csrf?: string; takeover?: string };
     body: undefined;
     answer: string;
   };
-  /** The frames of a session as server-sent events, for any number of readers; the session is not held. Each event has the frame as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the stream begins with what comes. The last event is closing {code, reason}: session_ended, resume_failed, signed_out or server_shutdown. */
+  /** The frames of a session as server-sent events, for any number of readers, which do not hold the session. Each event has the frame as data, its type, and the positions in all channels as id. Last-Event-ID resumes; without it the stream begins with new frames. The last event is closing {code, reason}: session_ended, resume_failed, signed_out or server_shutdown. */
   "GET /api/v1/sessions/{id}/stream": {
     params: { id: string; channels?: string };
     body: undefined;
     answer: string;
   };
-  /** ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and with validation_failed for an unknown state. */
+  /** ListApprovals lists a session's requests for approval, newest first, a page at a time. Fails with not_found and with validation_failed for an unknown state. */
   "GET /api/v1/sessions/{session_id}/approvals": {
     params: { session_id: string; state?: string; limit?: number; cursor?: string };
     body: undefined;
     answer: ListApprovalsResponse;
   };
-  /** GetApproval returns one of them. Fails with not_found. */
+  /** GetApproval returns one request for approval. Fails with not_found. */
   "GET /api/v1/sessions/{session_id}/approvals/{approval_id}": {
     params: { session_id: string; approval_id: string };
     body: undefined;
     answer: Approval;
   };
-  /** AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session or project it makes a standing approval, one of the request's offers, which allows later calls without a question; no call that is on the operator's list of blocked commands. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and (details.reason standing_limit) for more than 200 in force in a project. */
+  /** AnswerApproval approves or denies the call; the answer is stored when it returns. With the scope session or project it creates a standing approval, one of the request's offers, which allows later calls without a question. Blocked commands stay blocked. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if it was answered, has expired or was closed with its run, (details.reason stale_hash) if the hash is not that of the subject, and (details.reason standing_limit) for more than 200 standing approvals in force in a project. */
   "POST /api/v1/sessions/{session_id}/approvals/{approval_id}": {
     params: { session_id: string; approval_id: string };
     body: { comment?: string | null; decision?: string | null; hash?: string | null; kind?: string | null; scope?: string | null; words?: number | null };
     answer: Approval;
   };
-  /** ListSessionChanges lists the files of the project that differ from their content before the session first changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is away. */
+  /** ListSessionChanges lists the files of the project that differ from their content before the session's first change, and other files that changed since the session began and differ from HEAD. Fails with not_found, and with unavailable while the workspace is unreachable. */
   "GET /api/v1/sessions/{session_id}/changes": {
     params: { session_id: string; path?: string };
     body: undefined;
     answer: ListSessionChangesResponse;
   };
-  /** CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say the rest. A dry run answers at once with the plan, without a model and without a write. Fails with validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready and unavailable. */
+  /** CompactSession compacts the conversation of an idle session; 202 once it has begun; compaction.* frames report its stages. A dry run answers at once with the plan; it calls no model and stores nothing. Fails with validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict while a run (details.reason run_active) or another compaction (compaction_active) is in progress, project_not_ready and unavailable. */
   "POST /api/v1/sessions/{session_id}/compact": {
     params: { session_id: string };
     body: { agent_path?: string | null; dry_run?: boolean | null; strategy?: string | null };
@@ -3965,13 +3965,13 @@ export interface Routes {
     body: { agent_path?: string | null; strategy?: string | null };
     answer: CompactSessionResponse;
   };
-  /** GetCompaction returns one of them with the superseded messages. Fails with not_found. */
+  /** GetCompaction returns one compaction with the superseded messages. Fails with not_found. */
   "GET /api/v1/sessions/{session_id}/compactions/{compaction_id}": {
     params: { session_id: string; compaction_id: string };
     body: undefined;
     answer: SessionCompaction;
   };
-  /** UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is there, with validation_failed, not_found and gone. */
+  /** UpdateCompaction stores the operator's rating of a compaction. Fails with bad_request without a known field, with validation_failed, not_found and gone. */
   "PATCH /api/v1/sessions/{session_id}/compactions/{compaction_id}": {
     params: { session_id: string; compaction_id: string };
     body: { flag?: unknown; notes?: unknown };
@@ -3983,19 +3983,19 @@ export interface Routes {
     body: undefined;
     answer: SessionCompaction;
   };
-  /** GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached. */
+  /** GetContextEstimate estimates the use of the context window of an agent's model, from the stored conversation. Fails with not_found for the session or the agent, with project_not_ready, and with unavailable while the harness is unreachable. */
   "GET /api/v1/sessions/{session_id}/context-estimate": {
     params: { session_id: string; agent_path?: string };
     body: undefined;
     answer: GetContextEstimateResponse;
   };
-  /** GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and output from a cursor. It is a read. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable while the workspace cannot be asked. */
+  /** GetDebug returns the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and output from an offset. It has no side effects. Fails with not_found for the session or the debug session, with validation_failed, and with unavailable while the workspace is unreachable. */
   "GET /api/v1/sessions/{session_id}/debug": {
     params: { session_id: string; debug_session_id?: string; frame_id?: number; output_from?: number };
     body: undefined;
     answer: GetDebugResponse;
   };
-  /** ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and unavailable while the workspace cannot be asked. */
+  /** ControlDebug controls a program that an agent debugs; the agent's next result names the operator. Fails with validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and unavailable while the workspace is unreachable. */
   "POST /api/v1/sessions/{session_id}/debug": {
     params: { session_id: string };
     body: { action?: string | null; debug_session_id?: string | null; expression?: string | null; frame_id?: number | null; thread_id?: number | null; timeout?: number | null };
@@ -4007,13 +4007,13 @@ export interface Routes {
     body: undefined;
     answer: ListInvocationsResponse;
   };
-  /** GetInvocation returns one of them in full. Fails with not_found. */
+  /** GetInvocation returns one invocation in full. Fails with not_found. */
   "GET /api/v1/sessions/{session_id}/invocations/{invocation_id}": {
     params: { session_id: string; invocation_id: string };
     body: undefined;
     answer: Invocation;
   };
-  /** CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already. */
+  /** CancelInvocation stops one agent below the root and the agents that it called, and returns after their end; its caller reads a cancelled result and continues. Fails with not_found, and with conflict (details.current_state) if it has already ended. */
   "POST /api/v1/sessions/{session_id}/invocations/{invocation_id}/cancel": {
     params: { session_id: string; invocation_id: string };
     body: undefined;
@@ -4031,31 +4031,31 @@ export interface Routes {
     body: undefined;
     answer: ListMessagesResponse;
   };
-  /** PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. With steer a running session takes it too (steered): its root agent reads it at the next step boundary. If the run is completed before, the message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no overrides. */
+  /** PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails with validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. With steer a running session accepts the message too (steered): its root agent reads it at the next step boundary. If the run completes before, the message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 such messages and 1 MiB together wait (conflict, details.reason steer_limit); they have no overrides. */
   "POST /api/v1/sessions/{session_id}/messages": {
     params: { session_id: string };
     body: { content?: string | null; max_output_tokens_override?: number | null; max_steps_override?: number | null; model_override?: string | null; steer?: boolean | null };
     answer: PostMessageResponse;
   };
-  /** UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone. */
+  /** UpdateMessage sets whether compactions may supersede a message. Fails with bad_request without a known field, not_found and gone. */
   "PATCH /api/v1/sessions/{session_id}/messages/{message_id}": {
     params: { session_id: string; message_id: string };
     body: { always_keep?: boolean | null };
     answer: SessionMessage;
   };
-  /** ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while the workspace cannot be asked. */
+  /** ListProcesses lists the runs, commands and cages of the operator's sessions, or of one session, the oldest first. Fails with not_found for the session, and with unavailable while the workspace is unreachable. */
   "GET /api/v1/sessions/{session_id}/processes": {
     params: { session_id: string };
     body: undefined;
     answer: ListProcessesResponse;
   };
-  /** SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does not run for it, process_ended, and unavailable while the workspace cannot be asked. */
+  /** SignalProcess sends a signal to the process group of a command that runs for the session; the agent's tool result reports its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command of another session or an unknown one, process_ended, and unavailable while the workspace is unreachable. */
   "POST /api/v1/sessions/{session_id}/processes/{process_id}/signal": {
     params: { session_id: string; process_id: string };
     body: { signal?: string | null };
     answer: SignalProcessResponse;
   };
-  /** ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of the run at work, or between runs those of the next one. Fails with not_found and with conflict (details.reason project_not_ready) between runs if a prompt is missing. */
+  /** ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the current run, or between runs those of the next one. Fails with not_found and with conflict (details.reason project_not_ready) between runs if a prompt is missing. */
   "GET /api/v1/sessions/{session_id}/prompts": {
     params: { session_id: string };
     body: undefined;
@@ -4067,7 +4067,7 @@ export interface Routes {
     body: undefined;
     answer: DiscardQueuedResponse;
   };
-  /** ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session that is not queued (details.current_state) and while there is no slot (details reason, running_count, limit), and project_not_ready. */
+  /** ResumeSession starts the run of a queued session if a slot is free. Fails with not_found, gone, conflict for a session that is not queued (details.current_state) and while no slot is free (details reason, running_count, limit), and project_not_ready. */
   "POST /api/v1/sessions/{session_id}/resume": {
     params: { session_id: string };
     body: undefined;
@@ -4085,25 +4085,25 @@ export interface Routes {
     body: undefined;
     answer: Run;
   };
-  /** CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already. */
+  /** CancelRun stops a run and returns after its end. Fails with not_found and with conflict if it has already ended. */
   "POST /api/v1/sessions/{session_id}/runs/{run_id}/cancel": {
     params: { session_id: string; run_id: string };
     body: undefined;
     answer: Run;
   };
-  /** GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame with many of them had to shorten it; a result that was stored is found while its run goes on. Where two calls of a run have one id, the later one counts. Fails with not_found. */
+  /** GetToolResult returns one tool result with the input of its call, even if answers and frames shorten them. A stored result is found while its run continues. If two calls of a run have the same id, the later one is returned. Fails with not_found. */
   "GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id}": {
     params: { session_id: string; run_id: string; tool_call_id: string };
     body: undefined;
     answer: MessagePart;
   };
-  /** The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. system.hello comes first, then sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, issue.created, issue.updated and system.missed. */
+  /** The system socket, subprotocol kaged.v1: changes that concern the operator, on the channel system. system.hello comes first, then sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, issue.created, issue.updated and system.missed. */
   "GET /api/v1/socket": {
     params: { csrf?: string };
     body: undefined;
     answer: string;
   };
-  /** GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in flight do not count yet. Fails with validation_failed for a moment that is not in the past. */
+  /** GetSpend sums the usage of the operator's model calls since a time, by project and model, without calls in progress. Fails with validation_failed for a time that is not in the past. */
   "GET /api/v1/spend": {
     params: { since?: number };
     body: undefined;
@@ -4115,7 +4115,7 @@ export interface Routes {
     body: undefined;
     answer: ListStandingApprovalsResponse;
   };
-  /** RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about. Fails with not_found; one that is revoked already stays as it is. */
+  /** RevokeStandingApproval revokes a standing approval: the next call that it covered needs an answer again. Revoking it twice has no effect. Fails with not_found. */
   "DELETE /api/v1/standing-approvals/{id}": {
     params: { id: string };
     body: undefined;
@@ -4127,13 +4127,13 @@ export interface Routes {
     body: undefined;
     answer: ListTokensResponse;
   };
-  /** CreateToken makes a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken, too_many_tokens, or insecure_mode where a token would be ignored). */
+  /** CreateToken creates a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken, too_many_tokens, or insecure_mode, in which tokens are ignored). */
   "POST /api/v1/tokens": {
     params: {  };
     body: { expires_at?: number | null; name?: string | null; scope?: "read" | "run" | "admin" | null };
     answer: CreateTokenResponse;
   };
-  /** RevokeToken makes a token worthless: requests that come later are refused. Fails with not_found. */
+  /** RevokeToken revokes a token: later requests with it are refused. Fails with not_found. */
   "DELETE /api/v1/tokens/{id}": {
     params: { id: string };
     body: undefined;
@@ -4145,13 +4145,13 @@ export interface Routes {
     body: undefined;
     answer: Versions;
   };
-  /** The console at the audit log. */
+  /** The console's page of the audit log. */
   "GET /audit": {
     params: {  };
     body: undefined;
     answer: string;
   };
-  /** Shows this description as a page. */
+  /** Returns this description as a page. */
   "GET /docs/api": {
     params: {  };
     body: undefined;
@@ -4163,7 +4163,7 @@ export interface Routes {
     body: undefined;
     answer: string;
   };
-  /** Says that the process is alive. */
+  /** Reports that the process is alive. */
   "GET /healthz": {
     params: {  };
     body: undefined;
@@ -4175,49 +4175,49 @@ export interface Routes {
     body: undefined;
     answer: Launched;
   };
-  /** The console at its processes. */
+  /** The console's page of processes. */
   "GET /processes": {
     params: {  };
     body: undefined;
     answer: string;
   };
-  /** The console at its projects. */
+  /** The console's page of projects. */
   "GET /projects": {
     params: {  };
     body: undefined;
     answer: string;
   };
-  /** The console at a project. */
+  /** The console's page of a project. */
   "GET /projects/{id}": {
     params: { id: string };
     body: undefined;
     answer: string;
   };
-  /** Says whether requests can be served. */
+  /** Reports whether requests can be served. */
   "GET /readyz": {
     params: {  };
     body: undefined;
     answer: Probe;
   };
-  /** The console at a session. */
+  /** The console's page of a session. */
   "GET /sessions/{id}": {
     params: { id: string };
     body: undefined;
     answer: string;
   };
-  /** The console at its settings. */
+  /** The console's page of settings. */
   "GET /settings": {
     params: {  };
     body: undefined;
     answer: string;
   };
-  /** The style of pages. */
+  /** The style sheet of pages without scripts. */
   "GET /static/page.css": {
     params: {  };
     body: undefined;
     answer: string;
   };
-  /** A file of the console, with an entity tag, in gzip where that is accepted. */
+  /** A file of the console, with an entity tag, in gzip if the client accepts it. */
   "GET /static/{file}": {
     params: { file: string };
     body: undefined;

@@ -29,11 +29,11 @@ var refusedPage = []any{&apiv1.ErrorBody{}, page}
 
 var own = []ownRoute{
 	{
-		method: http.MethodGet, path: "/healthz", id: "Healthz", open: true, text: "Says that the process is alive.",
+		method: http.MethodGet, path: "/healthz", id: "Healthz", open: true, text: "Reports that the process is alive.",
 		answers: map[string]any{"200": &apiv1.Probe{}},
 	},
 	{
-		method: http.MethodGet, path: "/readyz", id: "Readyz", open: true, text: "Says whether requests can be served.",
+		method: http.MethodGet, path: "/readyz", id: "Readyz", open: true, text: "Reports whether requests can be served.",
 		answers: map[string]any{"200": &apiv1.Probe{}, "503": &apiv1.Probe{}},
 	},
 	{
@@ -41,40 +41,40 @@ var own = []ownRoute{
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/sessions/{id}", id: "SessionPage", open: true, text: "The console at a session.",
+		method: http.MethodGet, path: "/sessions/{id}", id: "SessionPage", open: true, text: "The console's page of a session.",
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/projects", id: "ProjectsPage", open: true, text: "The console at its projects.",
+		method: http.MethodGet, path: "/projects", id: "ProjectsPage", open: true, text: "The console's page of projects.",
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/projects/{id}", id: "ProjectPage", open: true, text: "The console at a project.",
+		method: http.MethodGet, path: "/projects/{id}", id: "ProjectPage", open: true, text: "The console's page of a project.",
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/processes", id: "ProcessesPage", open: true, text: "The console at its processes.",
+		method: http.MethodGet, path: "/processes", id: "ProcessesPage", open: true, text: "The console's page of processes.",
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/audit", id: "AuditPage", open: true, text: "The console at the audit log.",
+		method: http.MethodGet, path: "/audit", id: "AuditPage", open: true, text: "The console's page of the audit log.",
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/settings", id: "SettingsPage", open: true, text: "The console at its settings.",
+		method: http.MethodGet, path: "/settings", id: "SettingsPage", open: true, text: "The console's page of settings.",
 		answers: map[string]any{"200": page},
 	},
 	{
 		method: http.MethodGet, path: "/static/{file}", id: "Static", open: true,
-		text:    "A file of the console, with an entity tag, in gzip where that is accepted.",
+		text:    "A file of the console, with an entity tag, in gzip if the client accepts it.",
 		answers: map[string]any{"200": nil, "304": nil},
 	},
 	{
-		method: http.MethodGet, path: "/static/page.css", id: "Style", open: true, text: "The style of pages.",
+		method: http.MethodGet, path: "/static/page.css", id: "Style", open: true, text: "The style sheet of pages without scripts.",
 		answers: map[string]any{"200": "text/css"},
 	},
 	{
-		method: http.MethodGet, path: "/docs/api", id: "Docs", text: "Shows this description as a page.",
+		method: http.MethodGet, path: "/docs/api", id: "Docs", text: "Returns this description as a page.",
 		answers: map[string]any{"200": page},
 	},
 	{
@@ -88,34 +88,34 @@ var own = []ownRoute{
 	},
 	{
 		method: http.MethodGet, path: "/api/v1/sessions/{id}/stream", id: "StreamSession",
-		text: "The frames of a session as server-sent events, for any number of readers; the session is not " +
-			"held. Each event has the frame " +
-			"as data, its type, and the place in all channels as id: Last-Event-ID resumes, without it the " +
-			"stream begins with what comes. " +
+		text: "The frames of a session as server-sent events, for any number of readers, which do not hold " +
+			"the session. Each event has the frame " +
+			"as data, its type, and the positions in all channels as id. Last-Event-ID resumes; without it the " +
+			"stream begins with new frames. " +
 			"The last event is closing {code, reason}: session_ended, resume_failed, signed_out or server_shutdown.",
-		query:   [][2]string{{"channels", "output, events, or both with a comma; both without it."}},
+		query:   [][2]string{{"channels", "output, events, or both with a comma; the default is both."}},
 		answers: map[string]any{"200": "text/event-stream"},
 	},
 	{
 		method: http.MethodGet, path: "/api/v1/projects/{id}/logs/stream", id: "FollowProjectLogs",
 		text: "New entries of a project's log as server-sent events: event log, with an entry as data on one line. " +
-			"None is sent again: connect first, then read GET /api/v1/projects/{id}/logs, and leave out ids that came before. " +
-			"Fails with not_found, and with invalid_parameter for an unknown level or source. The server hangs up on a " +
+			"Entries are not repeated: connect first, then read GET /api/v1/projects/{id}/logs and skip ids received before. " +
+			"Fails with not_found, and with invalid_parameter for an unknown level or source. The server ends the stream of a " +
 			"reader that has missed entries.",
 		query: [][2]string{
-			{"level", "This level and above: debug, info, warn or error."},
+			{"level", "The lowest level: debug, info, warn or error."},
 			{"source", "daemon, plugin, session or subagent."},
 		},
 		answers: map[string]any{"200": "text/event-stream"},
 	},
 	{
 		method: http.MethodGet, path: "/api/v1/socket", id: "SystemSocket",
-		text: "The system socket, subprotocol kaged.v1: what changes for the operator, on the channel system. " +
+		text: "The system socket, subprotocol kaged.v1: changes that concern the operator, on the channel system. " +
 			"system.hello comes first, " +
 			"then sessions.running_count, session.changed, project.changed, approval.requested, " +
 			"approval.resolved, issue.created, " +
 			"issue.updated and system.missed.",
-		query:   [][2]string{{"csrf", "The CSRF token, where it is in no header."}},
+		query:   [][2]string{{"csrf", "The CSRF token, if it is not in a header."}},
 		answers: map[string]any{"101": nil},
 	},
 	{
@@ -125,7 +125,7 @@ var own = []ownRoute{
 	{
 		method: http.MethodGet, path: "/api/v1/dsl/schema", id: "DslSchema", open: true,
 		text:  "Returns the JSON Schema of the project file.",
-		query: [][2]string{{"version", "The version of the project file; the latest without it."}},
+		query: [][2]string{{"version", "The version of the project file; the default is the latest."}},
 		answers: map[string]any{"200": object{
 			"type": "object", "required": []any{"version", "schema"},
 			"properties": object{
@@ -135,7 +135,7 @@ var own = []ownRoute{
 	},
 	{
 		method: http.MethodGet, path: "/api/v1/launch", id: "Launch", open: true,
-		text: "Signs a browser in by a launch token: JSON for a client that accepts it, else 302 to the home page. " +
+		text: "Signs a browser in with a launch token. Answers with JSON to a client that accepts it, else with 302 to the home page. " +
 			"Loopback mode only.",
 		query:   [][2]string{{"token", "The launch token."}},
 		answers: map[string]any{"200": &apiv1.Launched{}, "302": nil, "401": refusedPage},
@@ -147,7 +147,7 @@ var own = []ownRoute{
 	},
 	{
 		method: http.MethodPost, path: "/api/v1/auth/rotate", id: "SignOutOthers",
-		text: "Signs every other browser out: cookies handed out before are worthless, and the caller's browser gets " +
+		text: "Signs every other browser out: all earlier cookies are revoked, and the caller's browser gets " +
 			"new ones. Loopback mode only, and not for API tokens.",
 		answers: map[string]any{"200": &apiv1.Launched{}},
 	},
@@ -164,7 +164,7 @@ var own = []ownRoute{
 		method: http.MethodGet, path: "/api/v1/sessions/{id}/socket", id: "SessionSocket",
 		text: "Upgrades to the session's WebSocket, subprotocol kaged.v1. Frames are {channel, seq, type, payload}; " +
 			"docs/reference/frames.md lists them. Needs the CSRF token in X-Kaged-CSRF, in csrf, or in a subprotocol " +
-			"kaged.csrf.TOKEN, unless an API token of scope run comes with it.",
+			"kaged.csrf.TOKEN, unless the request has an API token of scope run.",
 		query: [][2]string{
 			{"csrf", "The CSRF token, for a page that cannot set headers."},
 			{"takeover", "1 closes the socket that holds the session."},

@@ -21,20 +21,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OperatorLimits replace those of the deployment's configuration for one operator; a limit that is not set does not.
+// OperatorLimits replaces limits of the deployment's configuration for one operator. An unset limit stays as
+// configured.
 type OperatorLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many sessions of one project may run at once.
+	// The maximum number of running sessions of one project.
 	SessionsPerProject *int32 `protobuf:"varint,1,opt,name=sessions_per_project,json=sessionsPerProject,proto3,oneof" json:"sessions_per_project,omitempty"`
-	// How many sessions may run at once.
+	// The maximum number of running sessions.
 	SessionsPerOperator *int32 `protobuf:"varint,2,opt,name=sessions_per_operator,json=sessionsPerOperator,proto3,oneof" json:"sessions_per_operator,omitempty"`
-	// The most model calls of a run in a project without its own limit.
+	// The maximum number of model calls of a run, in a project without its own limit.
 	MaxSteps *int32 `protobuf:"varint,3,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
-	// How many agents of one session may be at work at once.
+	// The maximum number of agents of one session that work at once.
 	LiveAgents *int32 `protobuf:"varint,4,opt,name=live_agents,json=liveAgents,proto3,oneof" json:"live_agents,omitempty"`
-	// How many requests a minute are taken.
+	// The maximum number of requests per minute.
 	RequestsPerMinute *int32 `protobuf:"varint,5,opt,name=requests_per_minute,json=requestsPerMinute,proto3,oneof" json:"requests_per_minute,omitempty"`
-	// How many messages a minute are taken.
+	// The maximum number of messages per minute.
 	MessagesPerMinute *int32 `protobuf:"varint,6,opt,name=messages_per_minute,json=messagesPerMinute,proto3,oneof" json:"messages_per_minute,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -185,26 +186,26 @@ func (x *OperatorBudget) GetPer() string {
 	return ""
 }
 
-// AdminOperator is an operator as administrators see one: counts and sums, and no content.
+// AdminOperator is an operator as administrators see it: counts and sums, but no content.
 type AdminOperator struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator, as the sign-in proxy names it.
 	OperatorId string `protobuf:"bytes,1,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// Its workspace, null without one.
 	Workspace *string `protobuf:"bytes,2,opt,name=workspace,proto3,oneof" json:"workspace,omitempty"`
-	// Its sessions that have not ended.
+	// The number of its sessions that have not ended.
 	Sessions int32 `protobuf:"varint,3,opt,name=sessions,proto3" json:"sessions,omitempty"`
-	// Its runs at work.
+	// The number of its runs in progress.
 	Running int32 `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
-	// When a session last changed, null without sessions.
+	// The time of the last change of a session, null without sessions.
 	LastActiveAt *int64 `protobuf:"varint,5,opt,name=last_active_at,json=lastActiveAt,proto3,oneof" json:"last_active_at,omitempty"`
-	// What its models cost in the last 30 days, in US dollars.
+	// The cost of its model calls in the last 30 days, in US dollars.
 	CostUsd float64 `protobuf:"fixed64,6,opt,name=cost_usd,json=costUsd,proto3" json:"cost_usd,omitempty"`
 	// Their tokens.
 	Tokens int64 `protobuf:"varint,7,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Their calls.
 	Calls int64 `protobuf:"varint,8,opt,name=calls,proto3" json:"calls,omitempty"`
-	// When an administrator disabled it, null if it is enabled.
+	// The time at which an administrator disabled it, null if it is enabled.
 	DisabledAt *int64 `protobuf:"varint,9,opt,name=disabled_at,json=disabledAt,proto3,oneof" json:"disabled_at,omitempty"`
 	// Its own limits; absent without any.
 	Limits *OperatorLimits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
@@ -324,9 +325,9 @@ func (x *AdminOperator) GetBudget() *OperatorBudget {
 // ListOperatorsRequest asks for a page.
 type ListOperatorsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -381,7 +382,7 @@ type ListOperatorsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operators, by their ids.
 	Items []*AdminOperator `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -445,9 +446,9 @@ type SetOperatorLimitsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator.
 	OperatorId string `protobuf:"bytes,1,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
-	// The limits; without them those of the deployment count.
+	// The limits; if unset, those of the deployment apply.
 	Limits *OperatorLimits `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
-	// The budget; without it that of the deployment counts.
+	// The budget; if unset, that of the deployment applies.
 	Budget        *OperatorBudget `protobuf:"bytes,3,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -507,7 +508,7 @@ func (x *SetOperatorLimitsRequest) GetBudget() *OperatorBudget {
 // SetOperatorLimitsResponse is the operator.
 type SetOperatorLimitsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator as it is now; the whole body on HTTP.
+	// The operator after the change. On HTTP it is the whole body.
 	Operator      *AdminOperator `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -599,7 +600,7 @@ func (x *DisableOperatorRequest) GetOperatorId() string {
 // DisableOperatorResponse is the operator.
 type DisableOperatorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator as it is now; the whole body on HTTP.
+	// The operator after the change. On HTTP it is the whole body.
 	Operator      *AdminOperator `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -691,7 +692,7 @@ func (x *EnableOperatorRequest) GetOperatorId() string {
 // EnableOperatorResponse is the operator.
 type EnableOperatorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator as it is now; the whole body on HTTP.
+	// The operator after the change. On HTTP it is the whole body.
 	Operator      *AdminOperator `protobuf:"bytes,1,opt,name=operator,proto3" json:"operator,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -743,9 +744,9 @@ type AdminWorkspace struct {
 	OperatorId *string `protobuf:"bytes,2,opt,name=operator_id,json=operatorId,proto3,oneof" json:"operator_id,omitempty"`
 	// active or draining.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
-	// When it was assigned, null if it is free.
+	// The time of its assignment, null if it is free.
 	AssignedAt *int64 `protobuf:"varint,4,opt,name=assigned_at,json=assignedAt,proto3,oneof" json:"assigned_at,omitempty"`
-	// The runs at work in it.
+	// The number of its runs in progress.
 	Running       int32 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -948,7 +949,7 @@ func (x *DrainWorkspaceRequest) GetName() string {
 // DrainWorkspaceResponse is the workspace.
 type DrainWorkspaceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The workspace as it is now; the whole body on HTTP.
+	// The workspace after the change. On HTTP it is the whole body.
 	Workspace     *AdminWorkspace `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1040,7 +1041,7 @@ func (x *ActivateWorkspaceRequest) GetName() string {
 // ActivateWorkspaceResponse is the workspace.
 type ActivateWorkspaceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The workspace as it is now; the whole body on HTTP.
+	// The workspace after the change. On HTTP it is the whole body.
 	Workspace     *AdminWorkspace `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1132,7 +1133,7 @@ func (x *ReleaseWorkspaceRequest) GetName() string {
 // ReleaseWorkspaceResponse is the workspace.
 type ReleaseWorkspaceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The workspace as it is now; the whole body on HTTP.
+	// The workspace after the change. On HTTP it is the whole body.
 	Workspace     *AdminWorkspace `protobuf:"bytes,1,opt,name=workspace,proto3" json:"workspace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1175,7 +1176,7 @@ func (x *ReleaseWorkspaceResponse) GetWorkspace() *AdminWorkspace {
 	return nil
 }
 
-// ListAdminAuditRequest asks for a page of the record of all operators; empty fields do not filter.
+// ListAdminAuditRequest asks for a page of the audit log of all operators; empty fields do not filter.
 type ListAdminAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At or after, in milliseconds.
@@ -1186,9 +1187,9 @@ type ListAdminAuditRequest struct {
 	OperatorId string `protobuf:"bytes,3,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// Types, separated by commas; * matches any text.
 	EventType string `protobuf:"bytes,4,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1269,9 +1270,9 @@ func (x *ListAdminAuditRequest) GetCursor() string {
 // ListAdminAuditResponse is a page.
 type ListAdminAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The entries without their facts, newest first.
+	// The entries without their details, newest first.
 	Items []*AuditEntry `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`

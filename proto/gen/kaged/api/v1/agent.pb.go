@@ -239,7 +239,7 @@ type AgentTool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Whether the agent has it.
 	Enabled bool `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// The reason of that, in a few words; for a tool that is off how to turn it on.
+	// The reason, in a few words; for a disabled tool the way to enable it.
 	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	// default, operator, profile, agent or principal_scope.
 	DecidedBy string `protobuf:"bytes,4,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
@@ -344,9 +344,9 @@ func (x *AgentTool) GetWrites() bool {
 // AgentCage is an agent's cage in plain words.
 type AgentCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the agent has one.
+	// Whether the agent has a cage.
 	Caged bool `protobuf:"varint,1,opt,name=caged,proto3" json:"caged,omitempty"`
-	// Its grants and bounds, a sentence each; for an agent without one its meaning.
+	// Its grants and limits, a sentence each; for an uncaged agent a sentence that says what that means.
 	Sentences []string `protobuf:"bytes,2,rep,name=sentences,proto3" json:"sentences,omitempty"`
 	// The same as one line, as records have it.
 	Summary       string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -405,7 +405,7 @@ func (x *AgentCage) GetSummary() string {
 	return ""
 }
 
-// AgentLimits bound an agent. Null is no limit of its own.
+// AgentLimits bounds an agent. Null means that the agent has no such limit.
 type AgentLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Model calls of a run.
@@ -420,7 +420,7 @@ type AgentLimits struct {
 	BudgetCalls *int64 `protobuf:"varint,5,opt,name=budget_calls,json=budgetCalls,proto3,oneof" json:"budget_calls,omitempty"`
 	// Time of work in milliseconds, without waiting for operators.
 	BudgetWalltimeMs *int64 `protobuf:"varint,6,opt,name=budget_walltime_ms,json=budgetWalltimeMs,proto3,oneof" json:"budget_walltime_ms,omitempty"`
-	// Agents at work at once, this one included.
+	// Agents that work at once, this one included.
 	LiveAgents *int32 `protobuf:"varint,7,opt,name=live_agents,json=liveAgents,proto3,oneof" json:"live_agents,omitempty"`
 	// Levels of agents below.
 	Depth         *int32 `protobuf:"varint,8,opt,name=depth,proto3,oneof" json:"depth,omitempty"`

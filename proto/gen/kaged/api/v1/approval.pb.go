@@ -26,7 +26,7 @@ const (
 type ApprovalState int32
 
 const (
-	// Not said.
+	// Not specified.
 	ApprovalState_APPROVAL_STATE_UNSPECIFIED ApprovalState = 0
 	// It waits for an answer.
 	ApprovalState_APPROVAL_STATE_PENDING ApprovalState = 1
@@ -34,7 +34,7 @@ const (
 	ApprovalState_APPROVAL_STATE_APPROVED ApprovalState = 2
 	// The operator refused it.
 	ApprovalState_APPROVAL_STATE_DENIED ApprovalState = 3
-	// No answer came in time, which counts as a refusal.
+	// No answer arrived in time, which counts as a refusal.
 	ApprovalState_APPROVAL_STATE_EXPIRED ApprovalState = 4
 	// Its run ended before an answer.
 	ApprovalState_APPROVAL_STATE_CLOSED ApprovalState = 5
@@ -87,26 +87,26 @@ func (ApprovalState) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_approval_proto_rawDescGZIP(), []int{0}
 }
 
-// Approval is a tool call an operator was asked about.
+// Approval is a tool call that needs an operator's approval.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approval.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its session.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The run it belongs to.
+	// Its run.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// Its state.
 	State ApprovalState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.ApprovalState" json:"state,omitempty"`
-	// The effects of the call.
+	// The tool call and its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
-	// When it was asked.
+	// The time of the request.
 	RequestedAt int64 `protobuf:"varint,7,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
-	// When it counts as denied.
+	// The time after which it counts as denied.
 	ExpiresAt int64 `protobuf:"varint,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// When it was answered, expired or closed, null while it is pending.
+	// The time at which it was answered, expired or was closed; null while it is pending.
 	ResolvedAt *int64 `protobuf:"varint,9,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
 	// The operator who answered, or null.
 	ResolvedBy *string `protobuf:"bytes,10,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
@@ -114,11 +114,11 @@ type Approval struct {
 	Comment *string `protobuf:"bytes,11,opt,name=comment,proto3,oneof" json:"comment,omitempty"`
 	// The invocation with the call, absent for the root agent.
 	InvocationId string `protobuf:"bytes,12,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// SHA-256 of the subject: an answer for more than this call names it.
+	// SHA-256 of the subject. An answer with another scope than once names it.
 	Hash string `protobuf:"bytes,13,opt,name=hash,proto3" json:"hash,omitempty"`
-	// The standing approval that the answer made, or that gave the answer; null for none.
+	// The standing approval that the answer created, or that answered; null for none.
 	StandingApprovalId *string `protobuf:"bytes,14,opt,name=standing_approval_id,json=standingApprovalId,proto3,oneof" json:"standing_approval_id,omitempty"`
-	// The standing approvals that it may become.
+	// The standing approvals that an answer may create.
 	Offers        []*StandingOffer `protobuf:"bytes,15,rep,name=offers,proto3" json:"offers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -259,12 +259,12 @@ func (x *Approval) GetOffers() []*StandingOffer {
 	return nil
 }
 
-// StandingOffer is a standing approval that an answer may make.
+// StandingOffer is a standing approval that an answer may create.
 type StandingOffer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// command, words or files.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// What it would cover, a sentence.
+	// The calls that it would cover, as a sentence.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// Of words: the first words of the command that later ones must share, unless the answer says more.
 	Words         []string `protobuf:"bytes,3,rep,name=words,proto3" json:"words,omitempty"`
@@ -336,25 +336,25 @@ type StandingApproval struct {
 	SessionId *string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3,oneof" json:"session_id,omitempty"`
 	// command, words or files.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// What it covers, a sentence.
+	// The calls that it covers, as a sentence.
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// Of words: the first words of the commands.
 	Words []string `protobuf:"bytes,7,rep,name=words,proto3" json:"words,omitempty"`
-	// What was shown when it was made.
+	// The request that was shown when it was created.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,8,opt,name=subject,proto3" json:"subject,omitempty"`
-	// The request that was answered so.
+	// The approval that was answered with it.
 	ApprovalId string `protobuf:"bytes,9,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// When it was made.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The operator who made it.
 	CreatedBy string `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When it was revoked, null while it is in force.
+	// The time of its revocation, null while it is in force.
 	RevokedAt *int64 `protobuf:"varint,12,opt,name=revoked_at,json=revokedAt,proto3,oneof" json:"revoked_at,omitempty"`
 	// The operator who revoked it.
 	RevokedBy *string `protobuf:"bytes,13,opt,name=revoked_by,json=revokedBy,proto3,oneof" json:"revoked_by,omitempty"`
 	// The number of calls that it has allowed.
 	Used int64 `protobuf:"varint,14,opt,name=used,proto3" json:"used,omitempty"`
-	// When it last did, null for never.
+	// The time of the last such call, null for never.
 	LastUsedAt    *int64 `protobuf:"varint,15,opt,name=last_used_at,json=lastUsedAt,proto3,oneof" json:"last_used_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -504,9 +504,9 @@ type ListStandingApprovalsRequest struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Whether revoked ones are listed too.
 	Revoked bool `protobuf:"varint,3,opt,name=revoked,proto3" json:"revoked,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -582,7 +582,7 @@ type ListStandingApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The standing approvals, newest first.
 	Items []*StandingApproval `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -690,7 +690,7 @@ func (x *RevokeStandingApprovalRequest) GetId() string {
 // RevokeStandingApprovalResponse holds it as it is now.
 type RevokeStandingApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The standing approval as it is now; the whole body on HTTP.
+	// The standing approval after the change. On HTTP it is the whole body.
 	StandingApproval *StandingApproval `protobuf:"bytes,1,opt,name=standing_approval,json=standingApproval,proto3" json:"standing_approval,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -740,9 +740,9 @@ type ListApprovalsRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Only those in this state; empty for all.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -811,7 +811,7 @@ type ListApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approvals, newest first.
 	Items []*Approval `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -875,9 +875,9 @@ type ListAllApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only those in this state; empty for all.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -939,7 +939,7 @@ type ListAllApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approvals, newest first.
 	Items []*Approval `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -1056,7 +1056,7 @@ func (x *GetApprovalRequest) GetApprovalId() string {
 // GetApprovalResponse holds the approval.
 type GetApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The approval; the whole body on HTTP.
+	// The approval. On HTTP it is the whole body.
 	Approval      *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1108,15 +1108,15 @@ type AnswerApprovalRequest struct {
 	ApprovalId string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
 	// approve or deny.
 	Decision string `protobuf:"bytes,3,opt,name=decision,proto3" json:"decision,omitempty"`
-	// The text for the agent, at most 2000 characters; may be left out.
+	// The text for the agent, at most 2000 characters; optional.
 	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	// once, session or project: what else an approval covers; once unless set.
+	// once, session or project: the calls that an approval covers; once by default.
 	Scope string `protobuf:"bytes,5,opt,name=scope,proto3" json:"scope,omitempty"`
-	// Beyond once: command, words or files, of the offers; the first of them unless set.
+	// For another scope than once: command, words or files, one of the offers; the first offer by default.
 	Kind string `protobuf:"bytes,6,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Of words: how many first words later commands must share, at least 2; 2 unless set.
+	// Of words: the number of first words that later commands must share, at least 2; 2 by default.
 	Words int32 `protobuf:"varint,7,opt,name=words,proto3" json:"words,omitempty"`
-	// The hash of what the operator was shown; needed beyond once.
+	// The hash of the shown subject; required for another scope than once.
 	Hash          string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1211,7 +1211,7 @@ func (x *AnswerApprovalRequest) GetHash() string {
 // AnswerApprovalResponse holds the approval as it is now.
 type AnswerApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The approval as it is now; the whole body on HTTP.
+	// The approval after the answer. On HTTP it is the whole body.
 	Approval      *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

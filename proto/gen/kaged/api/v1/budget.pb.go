@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BudgetLimit is the limits of a budget. A missing field is not bounded.
+// BudgetLimit has the limits of a budget. A missing field means no limit.
 type BudgetLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// US dollars.
@@ -31,9 +31,9 @@ type BudgetLimit struct {
 	Tokens *int64 `protobuf:"varint,2,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
 	// Requests to models.
 	Calls *int64 `protobuf:"varint,3,opt,name=calls,proto3,oneof" json:"calls,omitempty"`
-	// allow for a budget in US dollars under which models without a known price count as free.
+	// allow: models without a known price count as free under a budget in US dollars.
 	Unpriced string `protobuf:"bytes,4,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
-	// Milliseconds of work, of a session's budget. Time while an operator is asked does not count.
+	// Milliseconds of work, of a session's budget. Waiting for an operator does not count.
 	WalltimeMs    *int64 `protobuf:"varint,5,opt,name=walltime_ms,json=walltimeMs,proto3,oneof" json:"walltime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,7 +113,7 @@ type BudgetUse struct {
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Requests to models.
 	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
-	// Milliseconds of work, where the budget bounds them.
+	// Milliseconds of work, if the budget limits them.
 	WalltimeMs    *int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3,oneof" json:"walltime_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

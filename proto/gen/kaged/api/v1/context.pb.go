@@ -32,9 +32,9 @@ type GetLedgerRequest struct {
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// Only entries of this kind: file_read, file_changed, command, denied, decision, todo or failed; empty for all.
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -110,7 +110,7 @@ type GetLedgerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries, oldest first.
 	Items []*LedgerItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -169,12 +169,12 @@ func (x *GetLedgerResponse) GetHasMore() bool {
 	return false
 }
 
-// LedgerItem is one thing that an agent did, was denied or wrote down. Secrets in its texts are masked.
+// LedgerItem is an action, a refusal or a note of an agent. Secrets in its texts are masked.
 type LedgerItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its number in the session, from 1.
 	Seq int64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// When.
+	// The time.
 	At int64 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -369,7 +369,7 @@ func (x *GetContextEstimateRequest) GetAgentPath() string {
 	return ""
 }
 
-// GetContextEstimateResponse is how full the window of an agent's model is.
+// GetContextEstimateResponse is the estimated use of the context window of an agent's model.
 type GetContextEstimateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The estimated tokens of the next request, without the operator's next message.
@@ -378,7 +378,7 @@ type GetContextEstimateResponse struct {
 	ContextWindow *int64 `protobuf:"varint,2,opt,name=context_window,json=contextWindow,proto3,oneof" json:"context_window,omitempty"`
 	// (input_tokens + reserved_output_tokens) / context_window; 0 for an unknown window.
 	Fraction float64 `protobuf:"fixed64,3,opt,name=fraction,proto3" json:"fraction,omitempty"`
-	// fallback for the plain estimate, calibrated for one that counts of the provider have corrected.
+	// fallback for a plain estimate, calibrated for an estimate that was corrected by the provider's counts.
 	Algorithm string `protobuf:"bytes,4,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
 	// The tokens reserved for the answer.
 	ReservedOutputTokens int64 `protobuf:"varint,5,opt,name=reserved_output_tokens,json=reservedOutputTokens,proto3" json:"reserved_output_tokens,omitempty"`
@@ -474,9 +474,9 @@ type CompactSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The tree path of the agent; primary where it is absent.
+	// The tree path of the agent; primary by default.
 	AgentPath *string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3,oneof" json:"agent_path,omitempty"`
-	// drop, summarize, delegate or checkpoint, for this compaction alone; the agent's where it is absent.
+	// drop, summarize, delegate or checkpoint, for this compaction only; the agent's strategy by default.
 	Strategy *string `protobuf:"bytes,3,opt,name=strategy,proto3,oneof" json:"strategy,omitempty"`
 	// Whether the compaction is only proposed.
 	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
@@ -647,9 +647,9 @@ type ProposeCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The tree path of the agent; primary where it is absent.
+	// The tree path of the agent; primary by default.
 	AgentPath *string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3,oneof" json:"agent_path,omitempty"`
-	// drop, summarize, delegate or checkpoint; the agent's where it is absent.
+	// drop, summarize, delegate or checkpoint; the agent's strategy by default.
 	Strategy      *string `protobuf:"bytes,3,opt,name=strategy,proto3,oneof" json:"strategy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -709,7 +709,7 @@ func (x *ProposeCompactionRequest) GetStrategy() string {
 // ProposeCompactionResponse holds the proposal.
 type ProposeCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The proposal; the whole body on HTTP.
+	// The proposal. On HTTP it is the whole body.
 	Answer        *CompactSessionResponse `protobuf:"bytes,1,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -763,9 +763,9 @@ type ProposedCompaction struct {
 	AfterEstimate float64 `protobuf:"fixed64,3,opt,name=after_estimate,json=afterEstimate,proto3" json:"after_estimate,omitempty"`
 	// The stored messages with superseded parts.
 	SupersededMessageIds []string `protobuf:"bytes,4,rep,name=superseded_message_ids,json=supersededMessageIds,proto3" json:"superseded_message_ids,omitempty"`
-	// The text in the place of the superseded parts, or null. That of summarize is a placeholder.
+	// The text that replaces the superseded parts, or null. For summarize it is a placeholder.
 	SummaryMessage *SummaryMessage `protobuf:"bytes,5,opt,name=summary_message,json=summaryMessage,proto3" json:"summary_message,omitempty"`
-	// The plugins that took part.
+	// The participating plugins.
 	PluginsFired []*FiredPlugin `protobuf:"bytes,6,rep,name=plugins_fired,json=pluginsFired,proto3" json:"plugins_fired,omitempty"`
 	// The stored messages of the conversation, in order.
 	Messages []*ProposedMessage `protobuf:"bytes,7,rep,name=messages,proto3" json:"messages,omitempty"`
@@ -934,7 +934,7 @@ func (x *ProposedMessage) GetAction() string {
 	return ""
 }
 
-// SummaryMessage is the text in the place of superseded parts.
+// SummaryMessage is the text that replaces superseded parts.
 type SummaryMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message, missing for one that is not stored by itself.
@@ -943,7 +943,7 @@ type SummaryMessage struct {
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// The text.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// How it came about.
+	// Its origin.
 	Metadata      *SummaryMetadata `protobuf:"bytes,4,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1007,12 +1007,12 @@ func (x *SummaryMessage) GetMetadata() *SummaryMetadata {
 	return nil
 }
 
-// SummaryMetadata says how a summary came about.
+// SummaryMetadata describes the origin of a summary.
 type SummaryMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// compaction_summary.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The cost of the model that wrote it; missing where no model did.
+	// The cost of the model that wrote it; missing if no model did.
 	CompactorCost *CompactorCost `protobuf:"bytes,2,opt,name=compactor_cost,json=compactorCost,proto3" json:"compactor_cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1151,7 +1151,7 @@ type FiredPlugin struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// observer or compactor.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// How long it took.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// inject, retain, compactor_result, null or error.
 	ResultKind    string `protobuf:"bytes,4,opt,name=result_kind,json=resultKind,proto3" json:"result_kind,omitempty"`
@@ -1288,9 +1288,9 @@ type ListCompactionsRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Only those of this agent; empty for all.
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1359,7 +1359,7 @@ type ListCompactionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The compactions, newest first.
 	Items []*SessionCompaction `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -1429,7 +1429,7 @@ type SessionCompaction struct {
 	RunId *string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
 	// The tree path of the agent.
 	AgentPath string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// When.
+	// The time.
 	CreatedAt int64 `protobuf:"varint,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// threshold_crossed, provider_overflow_retry or operator_manual.
 	Trigger string `protobuf:"bytes,6,opt,name=trigger,proto3" json:"trigger,omitempty"`
@@ -1441,15 +1441,15 @@ type SessionCompaction struct {
 	AfterEstimate float64 `protobuf:"fixed64,9,opt,name=after_estimate,json=afterEstimate,proto3" json:"after_estimate,omitempty"`
 	// The number of superseded messages of the conversation, results included.
 	SupersededCount int32 `protobuf:"varint,10,opt,name=superseded_count,json=supersededCount,proto3" json:"superseded_count,omitempty"`
-	// The message with the summary, null where no model wrote one.
+	// The message with the summary, null if no model wrote one.
 	SummaryMessageId *string `protobuf:"bytes,11,opt,name=summary_message_id,json=summaryMessageId,proto3,oneof" json:"summary_message_id,omitempty"`
-	// The text in the place of the superseded parts.
+	// The text that replaces the superseded parts.
 	Summary string `protobuf:"bytes,12,opt,name=summary,proto3" json:"summary,omitempty"`
-	// The plugins that took part.
+	// The participating plugins.
 	PluginsFired []*FiredPlugin `protobuf:"bytes,13,rep,name=plugins_fired,json=pluginsFired,proto3" json:"plugins_fired,omitempty"`
 	// The use of a compactor plugin, or null.
 	PluginCost *CompactorCost `protobuf:"bytes,14,opt,name=plugin_cost,json=pluginCost,proto3" json:"plugin_cost,omitempty"`
-	// Whether another strategy was used.
+	// Whether a fallback strategy was used.
 	FallbackOccurred bool `protobuf:"varint,15,opt,name=fallback_occurred,json=fallbackOccurred,proto3" json:"fallback_occurred,omitempty"`
 	// The cause of that, or null.
 	FallbackReason *string `protobuf:"bytes,16,opt,name=fallback_reason,json=fallbackReason,proto3,oneof" json:"fallback_reason,omitempty"`
@@ -1469,11 +1469,11 @@ type SessionCompaction struct {
 	WindowUpper float64 `protobuf:"fixed64,23,opt,name=window_upper,json=windowUpper,proto3" json:"window_upper,omitempty"`
 	// The agent's lower threshold.
 	WindowLower float64 `protobuf:"fixed64,24,opt,name=window_lower,json=windowLower,proto3" json:"window_lower,omitempty"`
-	// How long it took.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,25,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// The stored messages with superseded parts; only of one compaction.
+	// The stored messages with superseded parts; only in the answer about one compaction.
 	SupersededMessages []*SupersededMessage `protobuf:"bytes,26,rep,name=superseded_messages,json=supersededMessages,proto3" json:"superseded_messages,omitempty"`
-	// The text in their place; only of one compaction.
+	// The text that replaces them; only in the answer about one compaction.
 	SummaryMessage *SummaryMessage `protobuf:"bytes,27,opt,name=summary_message,json=summaryMessage,proto3" json:"summary_message,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1705,9 +1705,9 @@ type SupersededMessage struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its author.
 	Role MessageRole `protobuf:"varint,2,opt,name=role,proto3,enum=kaged.api.v1.MessageRole" json:"role,omitempty"`
-	// Its text, shortened where it is long.
+	// Its text; a long one is shortened.
 	Content string `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
-	// When.
+	// The time.
 	CreatedAt     int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1829,7 +1829,7 @@ func (x *GetCompactionRequest) GetCompactionId() string {
 // GetCompactionResponse holds the compaction.
 type GetCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The compaction; the whole body on HTTP.
+	// The compaction. On HTTP it is the whole body.
 	Compaction    *SessionCompaction `protobuf:"bytes,1,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1872,7 +1872,7 @@ func (x *GetCompactionResponse) GetCompaction() *SessionCompaction {
 	return nil
 }
 
-// UpdateCompactionRequest rates a compaction. A field that is absent stays, null clears.
+// UpdateCompactionRequest rates a compaction. An absent field stays, null clears.
 type UpdateCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -1948,7 +1948,7 @@ func (x *UpdateCompactionRequest) GetNotes() *structpb.Value {
 // UpdateCompactionResponse holds the compaction as it is now.
 type UpdateCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The compaction as it is now; the whole body on HTTP.
+	// The compaction after the change. On HTTP it is the whole body.
 	Compaction    *SessionCompaction `protobuf:"bytes,1,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2049,7 +2049,7 @@ func (x *UndoCompactionRequest) GetCompactionId() string {
 // UndoCompactionResponse holds the compaction as it is now.
 type UndoCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The compaction as it is now; the whole body on HTTP.
+	// The compaction after the change. On HTTP it is the whole body.
 	Compaction    *SessionCompaction `protobuf:"bytes,1,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2159,7 +2159,7 @@ func (x *UpdateMessageRequest) GetAlwaysKeep() bool {
 // UpdateMessageResponse holds the message as it is now.
 type UpdateMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The message as it is now; the whole body on HTTP.
+	// The message after the change. On HTTP it is the whole body.
 	Message       *SessionMessage `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,7 +27,7 @@ type Probe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ok, ready or starting.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// Why requests cannot be served, in one sentence; only of /readyz.
+	// The reason why requests cannot be served, one sentence; only of /readyz.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

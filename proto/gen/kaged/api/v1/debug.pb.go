@@ -27,11 +27,11 @@ type GetDebugRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The debug session, empty for the last one that is active, or else the last.
+	// The debug session; empty selects the last active one, or else the last one.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The frame to show variables and source of; 0 is the top one.
 	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
-	// The first byte of output that is wanted: next of the answer before.
+	// The offset of the first byte of output: the field next of the previous answer.
 	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -98,7 +98,7 @@ func (x *GetDebugRequest) GetOutputFrom() int64 {
 // GetDebugResponse is the debug sessions at the moment.
 type GetDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All debug sessions of the run at work, the oldest first; may be empty.
+	// All debug sessions of the current run, the oldest first; may be empty.
 	Sessions []*v1.DebugSession `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// The selected one, null without one.
 	Debug         *v1.DebugView `protobuf:"bytes,2,opt,name=debug,proto3" json:"debug,omitempty"`
@@ -150,20 +150,21 @@ func (x *GetDebugResponse) GetDebug() *v1.DebugView {
 	return nil
 }
 
-// ControlDebugRequest moves a program that an agent debugs.
+// ControlDebugRequest controls a program that an agent debugs.
 type ControlDebugRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// pause, continue, step_into, step_over, step_out or evaluate.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
-	// The debug session, empty for the last one that is active.
+	// The debug session; empty selects the last active one.
 	DebugSessionId string `protobuf:"bytes,3,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// How long the next stop is waited for, in milliseconds, at most 30000; by default 1000.
+	// The maximum wait for the next stop, in milliseconds, at most 30000; by default 1000.
 	Timeout int64 `protobuf:"varint,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The thread, by default the one that stopped.
 	ThreadId int64 `protobuf:"varint,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// For evaluate: the expression. It is evaluated as a watch, which an adapter keeps from having side effects where it can.
+	// For evaluate: the expression. It is evaluated in the context watch, in which adapters avoid side effects if
+	// they can.
 	Expression string `protobuf:"bytes,6,opt,name=expression,proto3" json:"expression,omitempty"`
 	// For evaluate: the frame, from 0, the top.
 	FrameId       int32 `protobuf:"varint,7,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
@@ -253,7 +254,7 @@ func (x *ControlDebugRequest) GetFrameId() int32 {
 // ControlDebugResponse is the result.
 type ControlDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The state of the program, after a move; running if it did not stop in time.
+	// The state of the program after an action; running if it did not stop in time.
 	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The value of an expression.
 	Result        *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`

@@ -62,13 +62,13 @@ func (*GetDoctorRequest) Descriptor() ([]byte, []int) {
 // GetDoctorResponse is the findings, in the form of `kaged doctor --json`.
 type GetDoctorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether every needed part is there and cages can be made.
+	// Whether every required part exists and cages can be created.
 	Ok bool `protobuf:"varint,1,opt,name=ok,proto3" json:"ok,omitempty"`
 	// The version of kaged.
 	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// The workspace's support for cages.
 	Cages *v1.CageReport `protobuf:"bytes,3,opt,name=cages,proto3" json:"cages,omitempty"`
-	// The rest that was looked at.
+	// The other checks.
 	Checks []*v1.MachineCheck `protobuf:"bytes,4,rep,name=checks,proto3" json:"checks,omitempty"`
 	// The language servers of the workspace.
 	LanguageServers []*v1.LanguageServerReport `protobuf:"bytes,5,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`

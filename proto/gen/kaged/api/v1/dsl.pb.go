@@ -27,7 +27,7 @@ const (
 type DslStatus int32
 
 const (
-	// Not said.
+	// Not specified.
 	DslStatus_DSL_STATUS_UNSPECIFIED DslStatus = 0
 	// It compiles.
 	DslStatus_DSL_STATUS_VALID DslStatus = 1
@@ -76,12 +76,12 @@ func (DslStatus) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_dsl_proto_rawDescGZIP(), []int{0}
 }
 
-// UpdateProjectRequest changes an operator's name of a project.
+// UpdateProjectRequest changes the display name of a project.
 type UpdateProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The name to show, at most 80 characters once trimmed; null or "" clears it.
+	// The display name, at most 80 characters after trimming; null or "" clears it.
 	Label         *structpb.Value `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -134,7 +134,7 @@ func (x *UpdateProjectRequest) GetLabel() *structpb.Value {
 // UpdateProjectResponse holds the project.
 type UpdateProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project; the whole body on HTTP.
+	// The project. On HTTP it is the whole body.
 	Project       *ProjectSummary `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -223,10 +223,10 @@ func (x *GetUnresolvedRequest) GetId() string {
 	return ""
 }
 
-// GetUnresolvedResponse lists the missing parts of a pending project; it is empty for one that is ready.
+// GetUnresolvedResponse lists the missing parts of a pending project; it is empty for a ready project.
 type GetUnresolvedResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lists; the whole body on HTTP.
+	// The lists. On HTTP it is the whole body.
 	Unresolved    *Unresolved `protobuf:"bytes,1,opt,name=unresolved,proto3" json:"unresolved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -315,7 +315,7 @@ func (x *GetDslRequest) GetId() string {
 	return ""
 }
 
-// GetDslResponse is the project file as it is on disk.
+// GetDslResponse is the current project file on disk.
 type GetDslResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its text, "" if it is missing.
@@ -404,9 +404,9 @@ type DslDiagnostic struct {
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// One sentence.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// The line, from 1; 0 if it is not about one.
+	// The line, from 1; 0 for none.
 	Line int32 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
-	// The column, from 1; 0 if it is not about one.
+	// The column, from 1; 0 for none.
 	Col int32 `protobuf:"varint,4,opt,name=col,proto3" json:"col,omitempty"`
 	// The tree path.
 	Path string `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
@@ -552,7 +552,7 @@ func (x *PutDslRequest) GetDsl() string {
 	return ""
 }
 
-// PutDslResponse says whether the project file was saved. Its status on HTTP is 422 where it was not.
+// PutDslResponse says whether the project file was saved. If it was not, the HTTP status is 422.
 type PutDslResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it compiles.
@@ -561,7 +561,7 @@ type PutDslResponse struct {
 	Diagnostics []*DslDiagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// Its warnings.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// The errors about names that do not fit each other.
+	// The errors about names that contradict each other.
 	CrossRefErrors []string `protobuf:"bytes,4,rep,name=cross_ref_errors,json=crossRefErrors,proto3" json:"cross_ref_errors,omitempty"`
 	// Whether it was saved.
 	Saved bool `protobuf:"varint,5,opt,name=saved,proto3" json:"saved,omitempty"`
@@ -569,7 +569,7 @@ type PutDslResponse struct {
 	Sha256 string `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// The project's state after it was saved.
 	State ProjectState `protobuf:"varint,7,opt,name=state,proto3,enum=kaged.api.v1.ProjectState" json:"state,omitempty"`
-	// Why it was not saved, as in the body of any refusal.
+	// The error, as in the body of any refusal; unset if it was saved.
 	Error         *ErrorObject `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -707,7 +707,7 @@ func (x *ValidateDslRequest) GetDsl() string {
 	return ""
 }
 
-// ValidateDslResponse says whether a project file is valid by itself. Its status on HTTP is 422 where it is not.
+// ValidateDslResponse says whether a project file is valid by itself. If it is not, the HTTP status is 422.
 type ValidateDslResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether it is.
@@ -716,9 +716,9 @@ type ValidateDslResponse struct {
 	Diagnostics []*DslDiagnostic `protobuf:"bytes,2,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// Its warnings.
 	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// The errors about names that do not fit each other.
+	// The errors about names that contradict each other.
 	CrossRefErrors []string `protobuf:"bytes,4,rep,name=cross_ref_errors,json=crossRefErrors,proto3" json:"cross_ref_errors,omitempty"`
-	// Why it is refused, as in the body of any refusal.
+	// The error, as in the body of any refusal; unset if it is valid.
 	Error         *ErrorObject `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -849,7 +849,7 @@ type InitSubagentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The folder, absolute.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// The slug in a new project file, made of the folder's name.
+	// The slug in a new project file, derived from the folder's name.
 	Project string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	// Whether the project file is new.
 	Created       bool `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"`
@@ -954,24 +954,24 @@ func (x *GetSynthesizedDslRequest) GetId() string {
 	return ""
 }
 
-// GetSynthesizedDslResponse is a project as one document. Its status on HTTP is 422 where the project does not compile.
+// GetSynthesizedDslResponse is a project as one document. If the project does not compile, the HTTP status is 422.
 type GetSynthesizedDslResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document: overlay merged, references replaced, defaults written out; null where the project does not compile.
+	// The document: overlay merged, references replaced, defaults written out; null if the project does not compile.
 	Yaml *string `protobuf:"bytes,1,opt,name=yaml,proto3,oneof" json:"yaml,omitempty"`
 	// Whether the project has an overlay.
 	HasOverlay bool `protobuf:"varint,2,opt,name=has_overlay,json=hasOverlay,proto3" json:"has_overlay,omitempty"`
 	// Whether an agent refers to another project.
 	HasProjectReferences bool `protobuf:"varint,3,opt,name=has_project_references,json=hasProjectReferences,proto3" json:"has_project_references,omitempty"`
-	// The tools of the root agent, in canonical order; null where the project does not compile.
+	// The tools of the root agent, in canonical order; null if the project does not compile.
 	ResolvedTools *structpb.Value `protobuf:"bytes,4,opt,name=resolved_tools,json=resolvedTools,proto3" json:"resolved_tools,omitempty"`
 	// The errors.
 	Diagnostics []*DslDiagnostic `protobuf:"bytes,5,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
 	// The warnings, each with its tree path.
 	Warnings []string `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// The errors about names that do not fit each other.
+	// The errors about names that contradict each other.
 	CrossRefErrors []string `protobuf:"bytes,7,rep,name=cross_ref_errors,json=crossRefErrors,proto3" json:"cross_ref_errors,omitempty"`
-	// Why there is no document, as in the body of any refusal.
+	// The error, as in the body of any refusal; unset if there is a document.
 	Error         *ErrorObject `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

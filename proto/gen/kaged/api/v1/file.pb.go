@@ -29,9 +29,9 @@ type ListProjectFilesRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder, relative to the project's root; empty for the root.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -100,7 +100,7 @@ type ListProjectFilesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries.
 	Items []*ProjectEntry `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -296,7 +296,7 @@ func (x *GetProjectFileRequest) GetPath() string {
 	return ""
 }
 
-// GetProjectFileResponse is a file as it is now.
+// GetProjectFileResponse is the current content of a file.
 type GetProjectFileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its path, relative to the project's root.
@@ -309,7 +309,7 @@ type GetProjectFileResponse struct {
 	Text *string `protobuf:"bytes,4,opt,name=text,proto3,oneof" json:"text,omitempty"`
 	// Its SHA-256 in hex, null for a file larger than 1 MiB.
 	Sha256 *string `protobuf:"bytes,5,opt,name=sha256,proto3,oneof" json:"sha256,omitempty"`
-	// Whether it is no text.
+	// Whether it is not text.
 	Binary        bool `protobuf:"varint,6,opt,name=binary,proto3" json:"binary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -566,9 +566,9 @@ type ListSessionChangesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The files; at most 1000.
 	Items []*FileChange `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Whether there are more, or a limit ended the search.
+	// Whether files are missing in the list because of a limit.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// The commit that files without a kept image are compared with, null outside a repository of git.
+	// The commit with which files without a stored copy are compared, null outside a git repository.
 	Head          *string `protobuf:"bytes,3,opt,name=head,proto3,oneof" json:"head,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -637,16 +637,16 @@ type FileChange struct {
 	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
 	// The tree paths of the agents with tools that changed it.
 	Agents []string `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Added and removed lines; null where they cannot be counted.
+	// The number of added lines, null if it cannot be counted.
 	Added *int32 `protobuf:"varint,5,opt,name=added,proto3,oneof" json:"added,omitempty"`
-	// Removed lines.
+	// The number of removed lines.
 	Removed *int32 `protobuf:"varint,6,opt,name=removed,proto3,oneof" json:"removed,omitempty"`
-	// A unified diff, null for a file that is no text or too large.
+	// A unified diff, null for a file that is not text or too large.
 	Diff *string `protobuf:"bytes,7,opt,name=diff,proto3,oneof" json:"diff,omitempty"`
-	// Whether the diff was cut. Asked for by its path a file has up to 1 MiB, in a list up to 64 KiB.
+	// Whether the diff was cut: at 1 MiB if path selects the file, and at 64 KiB in a list.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// Why there is no diff: binary, too_large, image_lost if the earlier content has expired, or filtered if git stores the
-	// file through a filter driver (filter= in its attributes, such as LFS), which kaged never runs.
+	// The reason for a missing diff: binary, too_large, image_lost if the earlier content has expired, or filtered if
+	// git stores the file through a filter driver (filter= in its attributes, such as LFS), which kaged never runs.
 	NoDiff        *string `protobuf:"bytes,9,opt,name=no_diff,json=noDiff,proto3,oneof" json:"no_diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

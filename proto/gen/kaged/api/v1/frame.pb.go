@@ -23,12 +23,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ClientFrame is a frame of a client. Its payload is Hello, Channels or Empty, by its type.
+// ClientFrame is a frame of a client. Its payload is Hello, Channels, PtyResize or Empty, by its type.
 type ClientFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// control; a client sends on no other channel.
+	// The channel; a client sends on control only.
 	Channel string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
-	// The client's own count, not looked at.
+	// The client's own number; ignored.
 	Seq *int64 `protobuf:"varint,2,opt,name=seq,proto3,oneof" json:"seq,omitempty"`
 	// The type.
 	Type string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
@@ -202,9 +202,10 @@ type Channels struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The channels' names: output, events, and pty:<process_id> for the terminal of a background process.
 	Channels []string `protobuf:"bytes,1,rep,name=channels,proto3" json:"channels,omitempty"`
-	// Of subscribe: binary frames of these terminals name their process. Without it a socket has one terminal at most.
+	// Of subscribe: binary frames of these terminals name their process. Without it a socket can have only one
+	// terminal.
 	Addressed bool `protobuf:"varint,2,opt,name=addressed,proto3" json:"addressed,omitempty"`
-	// Of subscribe: the first byte to send of all that a terminal's process ever wrote, by channel; 0 for what is kept.
+	// Of subscribe: the offset of the first byte of output to send, by channel; 0 starts at the first stored byte.
 	Offsets       map[string]int64 `protobuf:"bytes,3,rep,name=offsets,proto3" json:"offsets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -340,11 +341,11 @@ type PtyPosition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// The number of the next byte, of all that the process ever wrote.
+	// The offset of the next byte in the whole output of the process.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// How many bytes before it are missing.
+	// The number of missing bytes before it.
 	Missing int64 `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
-	// Bytes before this number were written before the subscription.
+	// Bytes before this offset were written before the subscription.
 	ReplayEnd int64 `protobuf:"varint,4,opt,name=replay_end,json=replayEnd,proto3" json:"replay_end,omitempty"`
 	// Whether the process has a terminal. Without one its input is a pipe.
 	Terminal      bool `protobuf:"varint,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
@@ -422,15 +423,16 @@ type PtyEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// Its exit code, or 128 plus the signal that ended it; null if its end was not seen.
+	// Its exit code, or 128 plus the signal that ended it; null if it is unknown.
 	ExitCode *int32 `protobuf:"varint,2,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// The signal that ended it, empty for none.
 	Signal string `protobuf:"bytes,3,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Why kaged ended it: timeout, cancelled, owner_ended, lost, oom, pids, walltime, disk or seccomp; empty if it ended by itself.
+	// The reason why kaged ended it: timeout, cancelled, owner_ended, lost, oom, pids, walltime, disk or seccomp;
+	// empty if it ended by itself.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How many bytes it ever wrote.
+	// The size of its whole output in bytes.
 	Offset int64 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
-	// How long it ran, in milliseconds.
+	// Its running time in milliseconds.
 	DurationMs    int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -615,7 +617,7 @@ type MessageStart struct {
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	// Whether a script plays the model.
 	Rehearsal bool `protobuf:"varint,6,opt,name=rehearsal,proto3" json:"rehearsal,omitempty"`
-	// When.
+	// The time.
 	StartedAt     int64 `protobuf:"varint,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -769,11 +771,11 @@ type MessageToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// The call.
+	// The tool call.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Its parameters; a text where they are not JSON or nest deeper than 100 levels.
+	// Its parameters as JSON; a string if they are not JSON or nest deeper than 100 levels.
 	Input []byte `protobuf:"bytes,6,opt,name=input,proto3" json:"input,omitempty"`
 	// Whether input was shortened; the stored message has it whole.
 	Truncated     bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -851,7 +853,7 @@ type MessageToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// stdout or stderr.
 	Stream string `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -924,11 +926,11 @@ type MessageToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Its parameters; a text where they are not JSON or nest deeper than 100 levels.
+	// Its parameters as JSON; a string if they are not JSON or nest deeper than 100 levels.
 	Input []byte `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
 	// Its result.
 	Output string `protobuf:"bytes,5,opt,name=output,proto3" json:"output,omitempty"`
@@ -936,7 +938,7 @@ type MessageToolResult struct {
 	IsError bool `protobuf:"varint,6,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
 	// Whether output or input was shortened; GET /api/v1/sessions/{session_id}/runs/{run_id}/tool-results/{tool_call_id} has it whole.
 	Truncated bool `protobuf:"varint,7,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// How long it took, in milliseconds.
+	// Its duration in milliseconds.
 	DurationMs    int64 `protobuf:"varint,8,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1033,13 +1035,13 @@ type MessageEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// When.
+	// The time.
 	EndedAt int64 `protobuf:"varint,2,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Why the model stopped.
+	// The model's reason to stop.
 	StopReason string `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// Its use of tokens.
 	Usage *FrameUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How it went.
+	// Its measurements.
 	Stats *FrameStats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
 	// The error.
 	ErrorMessage  string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
@@ -1119,15 +1121,15 @@ func (x *MessageEnd) GetErrorMessage() string {
 	return ""
 }
 
-// MessageRetract is output message.retract: the answer of a model broke off and will be asked for once more. Every delta since
-// the last tool result of the message, or since its start, is void.
+// MessageRetract is output message.retract: the answer of a model broke off and is requested again. Every delta
+// since the last tool result of the message, or since its start, is void.
 type MessageRetract struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The step of the run.
 	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	// Why, a sentence.
+	// The reason, a sentence.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1184,23 +1186,24 @@ func (x *MessageRetract) GetReason() string {
 	return ""
 }
 
-// MessageSteer is output message.steer: the state of an operator's message for a run at work.
+// MessageSteer is output message.steer: the state of an operator's message for a run in progress.
 type MessageSteer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	MessageId string `protobuf:"bytes,1,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The run that it steers, or that answers it; null for none.
 	RunId *string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
-	// queued until the next step boundary; delivered behind the results of after_step; next where the run was completed before, and
-	// run_id is the next run; kept where it ended otherwise, and the model reads the message with the operator's next one.
+	// queued: it waits for the next step boundary. delivered: it follows the results of after_step. next: the run
+	// completed before, and run_id is the next run. kept: the run ended otherwise, and the model reads the message
+	// with the operator's next one.
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// The text.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// Whether content was shortened; the stored message has it whole.
 	Truncated bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// The step of the run, 0 unless it was delivered.
+	// The step of the run after which it was delivered, or 0.
 	AfterStep int32 `protobuf:"varint,6,opt,name=after_step,json=afterStep,proto3" json:"after_step,omitempty"`
-	// When.
+	// The time.
 	At            int64 `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1302,9 +1305,9 @@ type SubagentStart struct {
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	// Its tree path.
 	AgentPath string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// pending while its cage is being made, or uncaged; events run.cage has later states.
+	// pending while its cage is created, or uncaged; events run.cage has later states.
 	CageStatus string `protobuf:"bytes,7,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
-	// When.
+	// The time.
 	StartedAt     int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1407,7 +1410,7 @@ type SubagentOutput struct {
 	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The text.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	// The call, where a tool wrote it.
+	// The tool call, for output of a tool.
 	ToolCallId    string `protobuf:"bytes,5,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1483,11 +1486,11 @@ type SubagentToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
 	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// The call.
+	// The tool call.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// Its parameters; a text where they are not JSON or nest deeper than 100 levels.
+	// Its parameters as JSON; a string if they are not JSON or nest deeper than 100 levels.
 	Input []byte `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
 	// Whether input was shortened; the stored step has it whole.
 	Truncated     bool `protobuf:"varint,5,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -1565,7 +1568,7 @@ type SubagentToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
 	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -1573,7 +1576,7 @@ type SubagentToolResult struct {
 	Output string `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether it failed.
 	IsError bool `protobuf:"varint,5,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
-	// How long it took, in milliseconds.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// Whether output was shortened; the stored step has it whole.
 	Truncated     bool `protobuf:"varint,7,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -1660,15 +1663,16 @@ func (x *SubagentToolResult) GetTruncated() bool {
 	return false
 }
 
-// SubagentRetract is output subagent.retract: the answer of a model to an agent below the root broke off and will be asked for
-// once more. Every output of kind text or thinking since the last tool result of the invocation, or since its start, is void.
+// SubagentRetract is output subagent.retract: a model's answer for an agent below the root broke off and is
+// requested again. Every output of kind text or thinking since the last tool result of the invocation, or since its
+// start, is void.
 type SubagentRetract struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
 	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	// The step of the invocation.
 	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
-	// Why, a sentence.
+	// The reason, a sentence.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1725,7 +1729,8 @@ func (x *SubagentRetract) GetReason() string {
 	return ""
 }
 
-// SubagentEnd is output subagent.end: an invocation is over and stored. It precedes the result of the call that began it.
+// SubagentEnd is output subagent.end: an invocation has ended and is stored. It precedes the result of the call
+// that began it.
 type SubagentEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
@@ -1734,17 +1739,17 @@ type SubagentEnd struct {
 	Exit int32 `protobuf:"varint,2,opt,name=exit,proto3" json:"exit,omitempty"`
 	// completed, failed or cancelled.
 	Outcome string `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// Why it failed.
+	// The error of a failure.
 	Error *v1.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// How many of its model calls were answered.
+	// The number of its answered model calls.
 	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
-	// The use of its own steps; agents below it count for themselves.
+	// The usage of its own steps, without agents below it.
 	Usage *FrameUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Their cost in US dollars, null if a price is not known.
+	// Their cost in US dollars, null if a price is unknown.
 	CostUsd *float64 `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	// The first 200 files that it and agents below it changed.
 	FilesChanged []string `protobuf:"bytes,8,rep,name=files_changed,json=filesChanged,proto3" json:"files_changed,omitempty"`
-	// When.
+	// The time.
 	EndedAt       int64 `protobuf:"varint,9,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1898,21 +1903,21 @@ func (x *RunStarted) GetMessageId() string {
 	return ""
 }
 
-// RunRetry is events run.retry: a model call failed before it was accepted, or its answer was taken back, and it
-// will be made again.
+// RunRetry is events run.retry: a model call failed before it was accepted, or its answer was retracted, and it is
+// repeated.
 type RunRetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The error.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// Which try failed, from 1.
+	// The number of the failed attempt, from 1.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// How long until the next one, in milliseconds.
+	// The pause before the next attempt, in milliseconds.
 	DelayMs int64 `protobuf:"varint,4,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
-	// The provider of the next try.
+	// The provider of the next attempt.
 	Provider string `protobuf:"bytes,5,opt,name=provider,proto3" json:"provider,omitempty"`
-	// The model of the next try.
+	// The model of the next attempt.
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
 	// The invocation, absent for the root agent.
 	InvocationId  string `protobuf:"bytes,7,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -2006,15 +2011,15 @@ type RunEnded struct {
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// completed, paused, failed or cancelled.
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// Why it failed.
+	// The error of a failure.
 	Error *v1.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// How many model calls were answered.
+	// The number of answered model calls.
 	Steps int32 `protobuf:"varint,4,opt,name=steps,proto3" json:"steps,omitempty"`
 	// Input tokens, cached ones included.
 	TokensIn int64 `protobuf:"varint,5,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output tokens.
 	TokensOut int64 `protobuf:"varint,6,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no price is known.
+	// US dollars, null if no price is known.
 	CostUsd       *float64 `protobuf:"fixed64,7,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2099,8 +2104,8 @@ func (x *RunEnded) GetCostUsd() float64 {
 	return 0
 }
 
-// BudgetState is events budget.state: how much of a budget is left. It comes at most once a second for a budget, and at
-// each call that a budget refuses.
+// BudgetState is events budget.state: the use of a budget. It is sent at most once a second for a budget, and at
+// each refused call.
 type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agent, session or operator.
@@ -2109,9 +2114,9 @@ type BudgetState struct {
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// Its limits. An agent's budget is that of one call of it; the root agent's bounds a run.
 	Limit *BudgetLimit `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The used part.
+	// The used amount.
 	Spent *BudgetUse `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
-	// The most that calls in flight may use.
+	// The maximum usage of the calls in progress.
 	Reserved *BudgetUse `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,6,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -2324,7 +2329,7 @@ type CompactionCompleted struct {
 	SummaryMessageId *string `protobuf:"bytes,5,opt,name=summary_message_id,json=summaryMessageId,proto3,oneof" json:"summary_message_id,omitempty"`
 	// The estimated tokens afterwards.
 	AfterEstimate int64 `protobuf:"varint,6,opt,name=after_estimate,json=afterEstimate,proto3" json:"after_estimate,omitempty"`
-	// How long it took.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,7,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,8,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -2438,7 +2443,7 @@ type CompactionFailed struct {
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The strategy that failed.
 	AttemptedStrategy string `protobuf:"bytes,4,opt,name=attempted_strategy,json=attemptedStrategy,proto3" json:"attempted_strategy,omitempty"`
-	// The strategy in its place.
+	// The strategy that replaces it.
 	FallbackStrategy string `protobuf:"bytes,5,opt,name=fallback_strategy,json=fallbackStrategy,proto3" json:"fallback_strategy,omitempty"`
 	// The cause, a sentence.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2773,7 +2778,7 @@ func (x *CompactionUndone) GetAgentPath() string {
 	return ""
 }
 
-// RunCage is events run.cage: the cage of a run's agent was made, is missing because cages are switched off, or has ended.
+// RunCage is events run.cage: an agent's cage was created, is missing because cages are off, or has ended.
 type RunCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -2784,7 +2789,7 @@ type RunCage struct {
 	CageStatus string `protobuf:"bytes,3,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// How the cage is enforced: userns or setuid.
 	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
-	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence.
+	// The parts of the policy that are enforced by polling and not by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,5,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// The policy in one line.
 	Policy string `protobuf:"bytes,6,opt,name=policy,proto3" json:"policy,omitempty"`
@@ -2792,7 +2797,7 @@ type RunCage struct {
 	Ended string `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Hints about a new cage for the operator, each a sentence: unsearched folders.
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
-	// Files in the writable folders that may make tools outside run code; known at the cage's end.
+	// Files in the writable folders that may make tools outside the cage run code; known at the cage's end.
 	Found []*v1.CageFinding `protobuf:"bytes,9,rep,name=found,proto3" json:"found,omitempty"`
 	// The invocation, absent for the root agent.
 	InvocationId  string `protobuf:"bytes,10,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -2900,8 +2905,9 @@ func (x *RunCage) GetInvocationId() string {
 	return ""
 }
 
-// PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, is not as it was accepted. Until
-// an operator approves it, the run goes on with the accepted text; without one, if no text was accepted.
+// PromptHeld is events prompt.held: a prompt file that agents can write, or the project's instructions, differs
+// from the accepted text. Until an operator approves it, the run uses the accepted text, or no text if none was
+// accepted.
 type PromptHeld struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -2910,7 +2916,7 @@ type PromptHeld struct {
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// SHA-256 (hex) of the accepted text, which the run uses; empty for instructions of which no text is accepted.
 	AcceptedSha256 string `protobuf:"bytes,3,opt,name=accepted_sha256,json=acceptedSha256,proto3" json:"accepted_sha256,omitempty"`
-	// SHA-256 (hex) of the file as it is; empty for instructions that are gone.
+	// SHA-256 (hex) of the current file; empty for instructions that were removed.
 	Sha256        string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2974,23 +2980,23 @@ func (x *PromptHeld) GetSha256() string {
 	return ""
 }
 
-// NetworkAttempted is events net.attempt: a command in a cage tried to reach the network. The record of a run has
-// them too.
+// NetworkAttempted is events net.attempt: a command in a cage tried to reach the network. The audit log has the
+// attempts too.
 type NetworkAttempted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// When.
+	// The time.
 	At int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
-	// Its target: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" if only that is known.
+	// Its target: "host:port", "host" for a lookup, an address, or "UDP" or "UDP over IPv6" if the target is unknown.
 	Target string `protobuf:"bytes,4,opt,name=target,proto3" json:"target,omitempty"`
-	// Whether it was let through.
+	// Whether it was allowed.
 	Allowed bool `protobuf:"varint,5,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// The rule that allowed it, or a sentence with why it was refused.
+	// The rule that allowed it, or a sentence with the reason of the refusal.
 	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
-	// How many of its kind this stands for.
+	// The number of such attempts.
 	Count int64 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
 	// The invocation, absent for the root agent.
 	InvocationId  string `protobuf:"bytes,8,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -3084,8 +3090,8 @@ func (x *NetworkAttempted) GetInvocationId() string {
 	return ""
 }
 
-// DebugSession is events debug.session: an agent debugs a program, which runs, at first or again. GET
-// /api/v1/sessions/{session_id}/debug has the whole. A session may be told of again after a loss of the tool runner.
+// DebugSession is events debug.session: a program that an agent debugs has started or continued. GET
+// /api/v1/sessions/{session_id}/debug has all data. The frame may be repeated after a loss of tool-runner.
 type DebugSession struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -3098,11 +3104,11 @@ type DebugSession struct {
 	DebugSessionId string `protobuf:"bytes,4,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The runtime.
 	Runtime string `protobuf:"bytes,5,opt,name=runtime,proto3" json:"runtime,omitempty"`
-	// The program, relative to the project's root where it is in it; empty for one that was attached to.
+	// The program, relative to the project's root if it is in the project; empty for a program that was attached to.
 	Program string `protobuf:"bytes,6,opt,name=program,proto3" json:"program,omitempty"`
-	// The author of the move, absent at its start.
+	// The author of the action, absent at the start.
 	Moved *v1.DebugMove `protobuf:"bytes,7,opt,name=moved,proto3" json:"moved,omitempty"`
-	// When.
+	// The time.
 	At            int64 `protobuf:"varint,8,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3194,7 +3200,7 @@ func (x *DebugSession) GetAt() int64 {
 	return 0
 }
 
-// DebugStopped is events debug.stopped: a debugged program has stopped. A stop that the program has left at once is not told.
+// DebugStopped is events debug.stopped: a debugged program has stopped. Short stops may be omitted.
 type DebugStopped struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -3205,25 +3211,25 @@ type DebugStopped struct {
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The debug session.
 	DebugSessionId string `protobuf:"bytes,4,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// Why, in the protocol's words, such as breakpoint, step, entry, pause or exception.
+	// The reason, as the debug protocol names it: breakpoint, step, entry, pause, exception and others.
 	StoppedReason string `protobuf:"bytes,5,opt,name=stopped_reason,json=stoppedReason,proto3" json:"stopped_reason,omitempty"`
-	// More about it, such as the text of an exception.
+	// Details, such as the text of an exception.
 	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
 	// The thread.
 	ThreadId int64 `protobuf:"varint,7,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The breakpoint; may be absent.
 	BreakpointId int32 `protobuf:"varint,8,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
-	// Where, null for unknown.
+	// The position, null if unknown.
 	Location *v1.DebugFrame `protobuf:"bytes,9,opt,name=location,proto3" json:"location,omitempty"`
 	// The calls of the thread, the top one first, at most 20.
 	Frames []*v1.DebugFrame `protobuf:"bytes,10,rep,name=frames,proto3" json:"frames,omitempty"`
-	// The local variables of the top one, at most 40, their values cut at 256 bytes.
+	// The local variables of the top frame, at most 40, with values cut at 256 bytes.
 	Locals []*v1.DebugVariable `protobuf:"bytes,11,rep,name=locals,proto3" json:"locals,omitempty"`
-	// The lines around the top one's, where the file is the project's.
+	// The source lines around the top frame, if its file belongs to the project.
 	Source []*v1.DebugLine `protobuf:"bytes,12,rep,name=source,proto3" json:"source,omitempty"`
-	// The author of the last move, absent at its start.
+	// The author of the last action, absent at the start.
 	Moved *v1.DebugMove `protobuf:"bytes,13,opt,name=moved,proto3" json:"moved,omitempty"`
-	// When.
+	// The time.
 	At            int64 `protobuf:"varint,14,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3357,8 +3363,7 @@ func (x *DebugStopped) GetAt() int64 {
 	return 0
 }
 
-// DebugOutput is output debug.output: output of a debugged program. From a program that writes much, pieces are
-// left out.
+// DebugOutput is output debug.output: output of a debugged program. Parts of much output are omitted.
 type DebugOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -3369,11 +3374,11 @@ type DebugOutput struct {
 	DebugSessionId string `protobuf:"bytes,3,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The text.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
-	// Which byte of all output is its first.
+	// The offset of its first byte in the whole output.
 	From int64 `protobuf:"varint,5,opt,name=from,proto3" json:"from,omitempty"`
-	// Which byte comes next.
+	// The offset of the byte after it.
 	Next int64 `protobuf:"varint,6,opt,name=next,proto3" json:"next,omitempty"`
-	// How many bytes before it are left out; may be absent.
+	// The number of omitted bytes before it; may be absent.
 	Omitted       int64 `protobuf:"varint,7,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3458,8 +3463,8 @@ func (x *DebugOutput) GetOmitted() int64 {
 	return 0
 }
 
-// DebugEnded is events debug.ended: a debug session is over, at the latest before run.ended of its run. A run that was cut off
-// may end without it.
+// DebugEnded is events debug.ended: a debug session has ended. It precedes run.ended of its run. A run that was
+// interrupted may end without it.
 type DebugEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -3474,7 +3479,7 @@ type DebugEnded struct {
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The exit code of a program that has exited, absent for another one.
 	ExitCode *int32 `protobuf:"varint,6,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
-	// When.
+	// The time.
 	At            int64 `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3562,9 +3567,9 @@ func (x *DebugEnded) GetAt() int64 {
 // SessionStateChanged is events session.state.
 type SessionStateChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The state of the session.
+	// Its state.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// The obstacle besides its state; see Session.
+	// The obstacle beside the state; see Session.blocked_reason.
 	BlockedReason string `protobuf:"bytes,2,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3623,13 +3628,13 @@ type ApprovalRequested struct {
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The message the run writes.
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// Its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
-	// When it was asked.
+	// The time of the request.
 	RequestedAt int64 `protobuf:"varint,6,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
-	// When it counts as denied.
+	// The time after which it counts as denied.
 	ExpiresAt int64 `protobuf:"varint,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Whether a part of subject was shortened; the approval itself has it whole.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
@@ -3741,14 +3746,14 @@ func (x *ApprovalRequested) GetHash() string {
 	return ""
 }
 
-// ApprovalResolved is events approval.resolved: a tool call waits no longer.
+// ApprovalResolved is events approval.resolved: a tool call no longer waits.
 type ApprovalResolved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approval.
 	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// approved, denied, expired, or closed with its run.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
@@ -3756,11 +3761,11 @@ type ApprovalResolved struct {
 	ResolvedBy *string `protobuf:"bytes,5,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The operator's text for the agent.
 	Comment string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
-	// When.
+	// The time.
 	ResolvedAt int64 `protobuf:"varint,7,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
 	// The invocation, absent for the root agent.
 	InvocationId string `protobuf:"bytes,8,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// The standing approval that the answer made, or that gave it without an approval.requested.
+	// The standing approval that the answer created, or that answered without an approval.requested.
 	StandingApprovalId string `protobuf:"bytes,9,opt,name=standing_approval_id,json=standingApprovalId,proto3" json:"standing_approval_id,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -3859,8 +3864,8 @@ func (x *ApprovalResolved) GetStandingApprovalId() string {
 	return ""
 }
 
-// IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A frame of a
-// change may come twice after an outage; the issue itself says where it stands.
+// IssueCreated is events issue.created: an issue of the session's project was filed, by an operator or an agent. A
+// frame may be repeated after an outage; the issue itself has the current state.
 type IssueCreated struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project's slug.
@@ -3971,12 +3976,13 @@ func (x *IssueUpdated) GetNumber() int64 {
 	return 0
 }
 
-// AuditWarning is events audit.warning. It is the socket's own and not replayed.
+// AuditWarning is events audit.warning: the daemon has reduced protection. The gateway's socket creates it; it is
+// not numbered or replayed.
 type AuditWarning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// insecure-mode or no-sandbox.
 	Warning string `protobuf:"bytes,1,opt,name=warning,proto3" json:"warning,omitempty"`
-	// Since when.
+	// The time since which it applies.
 	Since         int64 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

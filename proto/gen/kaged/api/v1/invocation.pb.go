@@ -29,9 +29,9 @@ type ListInvocationsRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Only those of this run; empty for all.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -100,7 +100,7 @@ type ListInvocationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocations, oldest first.
 	Items []*SubagentInvocation `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -217,7 +217,7 @@ func (x *GetInvocationRequest) GetInvocationId() string {
 // GetInvocationResponse holds the invocation.
 type GetInvocationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The invocation; the whole body on HTTP.
+	// The invocation. On HTTP it is the whole body.
 	Invocation    *Invocation `protobuf:"bytes,1,opt,name=invocation,proto3" json:"invocation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -318,7 +318,7 @@ func (x *CancelInvocationRequest) GetInvocationId() string {
 // CancelInvocationResponse holds the invocation as it ended.
 type CancelInvocationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The invocation as it ended; the whole body on HTTP.
+	// The invocation after its end. On HTTP it is the whole body.
 	Invocation    *Invocation `protobuf:"bytes,1,opt,name=invocation,proto3" json:"invocation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -378,23 +378,23 @@ type Invocation struct {
 	AgentPath string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// pending, running, completed, failed or cancelled.
 	State string `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	// Whether the agent works in a cage: caged, uncaged, or pending before it is made.
+	// Whether the agent is in a cage: caged, uncaged, or pending until its cage is created.
 	CageStatus string `protobuf:"bytes,8,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// 0 completed, 1 failed, 130 cancelled; null while it has not ended.
 	Exit *int32 `protobuf:"varint,9,opt,name=exit,proto3,oneof" json:"exit,omitempty"`
-	// How many of its model calls were answered; those of agents below it count for themselves, here and below.
+	// The number of its answered model calls. Agents below it are not included, here and in the fields that follow.
 	Steps int32 `protobuf:"varint,10,opt,name=steps,proto3" json:"steps,omitempty"`
 	// Input tokens, cached ones included.
 	TokensIn int64 `protobuf:"varint,11,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output tokens.
 	TokensOut int64 `protobuf:"varint,12,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no price is known.
+	// US dollars, null if no price is known.
 	CostUsd *float64 `protobuf:"fixed64,13,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
-	// When it began.
+	// Its start.
 	StartedAt int64 `protobuf:"varint,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When it ended, null while it has not.
+	// Its end, null before.
 	EndedAt *int64 `protobuf:"varint,15,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
-	// Why it failed, null if it did not.
+	// The error of a failure, or null.
 	Error *v1.Error `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`
 	// Its caller's prompt.
 	Prompt string `protobuf:"bytes,17,opt,name=prompt,proto3" json:"prompt,omitempty"`

@@ -23,11 +23,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// IssueStatus is where an issue stands. docs/reference/issues.md has the transitions.
+// IssueStatus is the status of an issue. docs/reference/issues.md has the transitions.
 type IssueStatus int32
 
 const (
-	// Not said.
+	// Not specified.
 	IssueStatus_ISSUE_STATUS_UNSPECIFIED IssueStatus = 0
 	// Filed, unread.
 	IssueStatus_ISSUE_STATUS_OPEN IssueStatus = 1
@@ -35,7 +35,7 @@ const (
 	IssueStatus_ISSUE_STATUS_TRIAGED IssueStatus = 2
 	// Given to an agent or a workflow.
 	IssueStatus_ISSUE_STATUS_ASSIGNED IssueStatus = 3
-	// At work.
+	// In progress.
 	IssueStatus_ISSUE_STATUS_IN_PROGRESS IssueStatus = 4
 	// Done.
 	IssueStatus_ISSUE_STATUS_RESOLVED IssueStatus = 5
@@ -100,7 +100,7 @@ func (IssueStatus) EnumDescriptor() ([]byte, []int) {
 type IssueUpdateKind int32
 
 const (
-	// Not said.
+	// Not specified.
 	IssueUpdateKind_ISSUE_UPDATE_KIND_UNSPECIFIED IssueUpdateKind = 0
 	// A comment was written.
 	IssueUpdateKind_ISSUE_UPDATE_KIND_COMMENT IssueUpdateKind = 1
@@ -165,7 +165,7 @@ func (IssueUpdateKind) EnumDescriptor() ([]byte, []int) {
 type IssueVisibility int32
 
 const (
-	// Not said; the same as all.
+	// Not specified; the same as all.
 	IssueVisibility_ISSUE_VISIBILITY_UNSPECIFIED IssueVisibility = 0
 	// Every reader of the issue.
 	IssueVisibility_ISSUE_VISIBILITY_ALL IssueVisibility = 1
@@ -214,15 +214,15 @@ func (IssueVisibility) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_issue_proto_rawDescGZIP(), []int{2}
 }
 
-// TodoStatus is where a todo stands.
+// TodoStatus is the status of a todo.
 type TodoStatus int32
 
 const (
-	// Not said.
+	// Not specified.
 	TodoStatus_TODO_STATUS_UNSPECIFIED TodoStatus = 0
 	// To be done.
 	TodoStatus_TODO_STATUS_PENDING TodoStatus = 1
-	// At work; an issue has at most one such todo.
+	// In progress; an issue has at most one such todo.
 	TodoStatus_TODO_STATUS_IN_PROGRESS TodoStatus = 2
 	// Done; of a criterion a claim, until the operator has verified it.
 	TodoStatus_TODO_STATUS_COMPLETED TodoStatus = 3
@@ -279,11 +279,11 @@ func (TodoStatus) EnumDescriptor() ([]byte, []int) {
 type TodoKind int32
 
 const (
-	// Not said; the same as step.
+	// Not specified; the same as step.
 	TodoKind_TODO_KIND_UNSPECIFIED TodoKind = 0
 	// A step of the working plan.
 	TodoKind_TODO_KIND_STEP TodoKind = 1
-	// An acceptance criterion, which the operator alone drops and verifies.
+	// An acceptance criterion; only the operator can drop or verify it.
 	TodoKind_TODO_KIND_CRITERION TodoKind = 2
 )
 
@@ -339,17 +339,17 @@ type IssueSummary struct {
 	Number int64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	// The title.
 	Title string `protobuf:"bytes,4,opt,name=title,proto3" json:"title,omitempty"`
-	// Where it stands.
+	// Its status.
 	Status IssueStatus `protobuf:"varint,5,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
 	// The assignee: "primary", "workflow:NAME" or "session:ID", or null.
 	Assignment *string `protobuf:"bytes,6,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
 	// The author: an operator's name, or "agent:PATH".
 	CreatedBy string `protobuf:"bytes,7,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When it was filed.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,9,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// When it was resolved, null while it is not.
+	// The time at which it was resolved, null before.
 	ResolvedAt *int64 `protobuf:"varint,10,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
 	// The resolver, null before.
 	ResolvedBy *string `protobuf:"bytes,11,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
@@ -488,25 +488,25 @@ type Issue struct {
 	Body string `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	// The body before its first edit, null if it was never edited.
 	OriginalBody *string `protobuf:"bytes,6,opt,name=original_body,json=originalBody,proto3,oneof" json:"original_body,omitempty"`
-	// Where it stands.
+	// Its status.
 	Status IssueStatus `protobuf:"varint,7,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
 	// The assignee: "primary", "workflow:NAME" or "session:ID", or null.
 	Assignment *string `protobuf:"bytes,8,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
 	// The author: an operator's name, or "agent:PATH".
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When it was filed.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// When it was resolved, null while it is not.
+	// The time at which it was resolved, null before.
 	ResolvedAt *int64 `protobuf:"varint,12,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
 	// The resolver, null before.
 	ResolvedBy *string `protobuf:"bytes,13,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The version, which grows with every change; If-Match takes it.
 	Version int64 `protobuf:"varint,14,opt,name=version,proto3" json:"version,omitempty"`
-	// The statuses that it can go to from here.
+	// The statuses that it can change to.
 	LegalTransitions []IssueStatus `protobuf:"varint,15,rep,packed,name=legal_transitions,json=legalTransitions,proto3,enum=kaged.api.v1.IssueStatus" json:"legal_transitions,omitempty"`
-	// Which fields the request changed; in answers to PATCH only.
+	// The fields that the request changed; only in answers to PATCH.
 	UpdatedFields []string `protobuf:"bytes,16,rep,name=updated_fields,json=updatedFields,proto3" json:"updated_fields,omitempty"`
 	// The project and number that it was exported from.
 	ImportedFrom  string `protobuf:"bytes,17,opt,name=imported_from,json=importedFrom,proto3" json:"imported_from,omitempty"`
@@ -678,23 +678,23 @@ type IssueDetail struct {
 	Body string `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	// The body before its first edit, null if it was never edited.
 	OriginalBody *string `protobuf:"bytes,6,opt,name=original_body,json=originalBody,proto3,oneof" json:"original_body,omitempty"`
-	// Where it stands.
+	// Its status.
 	Status IssueStatus `protobuf:"varint,7,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
 	// The assignee: "primary", "workflow:NAME" or "session:ID", or null.
 	Assignment *string `protobuf:"bytes,8,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
 	// The author: an operator's name, or "agent:PATH".
 	CreatedBy string `protobuf:"bytes,9,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When it was filed.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,11,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// When it was resolved, null while it is not.
+	// The time at which it was resolved, null before.
 	ResolvedAt *int64 `protobuf:"varint,12,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
 	// The resolver, null before.
 	ResolvedBy *string `protobuf:"bytes,13,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
 	// The version, which grows with every change; If-Match takes it.
 	Version int64 `protobuf:"varint,14,opt,name=version,proto3" json:"version,omitempty"`
-	// The statuses that it can go to from here.
+	// The statuses that it can change to.
 	LegalTransitions []IssueStatus `protobuf:"varint,15,rep,packed,name=legal_transitions,json=legalTransitions,proto3,enum=kaged.api.v1.IssueStatus" json:"legal_transitions,omitempty"`
 	// The last 200 updates, the oldest first.
 	Updates []*IssueUpdate `protobuf:"bytes,16,rep,name=updates,proto3" json:"updates,omitempty"`
@@ -853,7 +853,7 @@ func (x *IssueDetail) GetImportedFrom() string {
 	return ""
 }
 
-// IssueUpdate is one thing that happened to an issue. Updates never change.
+// IssueUpdate is an entry of an issue's history. Entries never change.
 type IssueUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, a ULID.
@@ -870,7 +870,7 @@ type IssueUpdate struct {
 	Metadata *structpb.Struct `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// Its audience.
 	Visibility IssueVisibility `protobuf:"varint,7,opt,name=visibility,proto3,enum=kaged.api.v1.IssueVisibility" json:"visibility,omitempty"`
-	// When it happened.
+	// The time.
 	CreatedAt     int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -969,23 +969,23 @@ type IssueTodo struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The task.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// Where it stands.
+	// Its status.
 	Status TodoStatus `protobuf:"varint,3,opt,name=status,proto3,enum=kaged.api.v1.TodoStatus" json:"status,omitempty"`
 	// Its purpose.
 	Kind TodoKind `protobuf:"varint,4,opt,name=kind,proto3,enum=kaged.api.v1.TodoKind" json:"kind,omitempty"`
 	// The phase that it belongs to, or null.
 	Phase *string `protobuf:"bytes,5,opt,name=phase,proto3,oneof" json:"phase,omitempty"`
-	// Its place in the list, from 0.
+	// Its position in the list, from 0.
 	Position int32 `protobuf:"varint,6,opt,name=position,proto3" json:"position,omitempty"`
 	// Its notes.
 	Notes []*TodoNote `protobuf:"bytes,7,rep,name=notes,proto3" json:"notes,omitempty"`
-	// The agent that proposed it, null for the one that wrote it down.
+	// The agent that proposed it; null if the agent that created it did.
 	OriginAgent *string `protobuf:"bytes,8,opt,name=origin_agent,json=originAgent,proto3,oneof" json:"origin_agent,omitempty"`
-	// When it was written down.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it was completed, null while it is not.
+	// The time of its completion, null before.
 	CompletedAt *int64 `protobuf:"varint,10,opt,name=completed_at,json=completedAt,proto3,oneof" json:"completed_at,omitempty"`
-	// When the operator verified it, null while it is not.
+	// The time of its verification by the operator, null before.
 	VerifiedAt *int64 `protobuf:"varint,11,opt,name=verified_at,json=verifiedAt,proto3,oneof" json:"verified_at,omitempty"`
 	// The verifier, null before.
 	VerifiedBy    *string `protobuf:"bytes,12,opt,name=verified_by,json=verifiedBy,proto3,oneof" json:"verified_by,omitempty"`
@@ -1114,7 +1114,7 @@ type TodoNote struct {
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
 	// Its author.
 	Author string `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
-	// When.
+	// The time.
 	CreatedAt     int64 `protobuf:"varint,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1181,13 +1181,13 @@ type ListIssuesRequest struct {
 	Q string `protobuf:"bytes,2,opt,name=q,proto3" json:"q,omitempty"`
 	// Statuses separated by commas, or all; empty means those that have not ended.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// How many to leave out from the beginning, at most 100000; instead of a cursor.
+	// The number of issues to skip, at most 100000; instead of a cursor.
 	Offset int32 `protobuf:"varint,6,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Whether to count all that match.
+	// Whether to count all matches.
 	WithTotal     bool `protobuf:"varint,7,opt,name=with_total,json=withTotal,proto3" json:"with_total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1277,11 +1277,11 @@ type ListIssuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The issues.
 	Items []*IssueSummary `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
-	// How many match in all, at most 1000, which stands for that many and more; only if with_total was set.
+	// The number of matches, at most 1000, which means 1000 or more; only if with_total is set.
 	Total         *int64 `protobuf:"varint,4,opt,name=total,proto3,oneof" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1354,9 +1354,10 @@ type CreateIssueRequest struct {
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	// The body, Markdown, at most 16 KiB.
 	Body string `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
-	// A name of the client's choice, at most 200 characters: the same request with the same name files one issue.
+	// An id of the client's choice, at most 200 characters. A repeated request with the same id creates no second
+	// issue.
 	ClientId string `protobuf:"bytes,4,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
-	// Where the issue was exported from, at most 500 characters.
+	// The project and number that the issue was exported from, at most 500 characters.
 	ImportedFrom  string `protobuf:"bytes,5,opt,name=imported_from,json=importedFrom,proto3" json:"imported_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1430,9 +1431,9 @@ func (x *CreateIssueRequest) GetImportedFrom() string {
 // CreateIssueResponse holds the issue.
 type CreateIssueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The issue; the whole body on HTTP.
+	// The issue. On HTTP it is the whole body.
 	Issue *Issue `protobuf:"bytes,1,opt,name=issue,proto3" json:"issue,omitempty"`
-	// Whether it was filed by this request.
+	// Whether this request created the issue.
 	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1540,7 +1541,7 @@ func (x *GetIssueRequest) GetNumber() int64 {
 // GetIssueResponse holds the issue.
 type GetIssueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The issue; the whole body on HTTP.
+	// The issue. On HTTP it is the whole body.
 	Issue         *IssueDetail `protobuf:"bytes,1,opt,name=issue,proto3" json:"issue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1596,11 +1597,11 @@ type UpdateIssueRequest struct {
 	Body *string `protobuf:"bytes,4,opt,name=body,proto3,oneof" json:"body,omitempty"`
 	// "primary", "workflow:NAME", "session:ID", or null.
 	Assignment *structpb.Value `protobuf:"bytes,5,opt,name=assignment,proto3" json:"assignment,omitempty"`
-	// The status to go to.
+	// The new status.
 	Status IssueStatus `protobuf:"varint,6,opt,name=status,proto3,enum=kaged.api.v1.IssueStatus" json:"status,omitempty"`
 	// A comment, Markdown, at most 16 KiB; needed to resolve or to reject.
 	Comment string `protobuf:"bytes,7,opt,name=comment,proto3" json:"comment,omitempty"`
-	// The version that is to be changed, as in If-Match; 0 means any.
+	// The expected version, as in If-Match; 0 means any.
 	Version       int64 `protobuf:"varint,8,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1695,7 +1696,7 @@ func (x *UpdateIssueRequest) GetVersion() int64 {
 // UpdateIssueResponse holds the issue as it is now.
 type UpdateIssueResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The issue; the whole body on HTTP.
+	// The issue. On HTTP it is the whole body.
 	Issue *Issue `protobuf:"bytes,1,opt,name=issue,proto3" json:"issue,omitempty"`
 	// The status that it had before.
 	From          IssueStatus `protobuf:"varint,2,opt,name=from,proto3,enum=kaged.api.v1.IssueStatus" json:"from,omitempty"`
@@ -1754,9 +1755,9 @@ type ListIssueUpdatesRequest struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The number.
 	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1825,7 +1826,7 @@ type ListIssueUpdatesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The updates.
 	Items []*IssueUpdate `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -1960,7 +1961,7 @@ func (x *AddIssueUpdateRequest) GetVisibility() IssueVisibility {
 // AddIssueUpdateResponse holds the update.
 type AddIssueUpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The update; the whole body on HTTP.
+	// The update. On HTTP it is the whole body.
 	Update        *IssueUpdate `protobuf:"bytes,1,opt,name=update,proto3" json:"update,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2243,7 +2244,7 @@ type UpdateIssueTodoRequest struct {
 	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
 	// The task, at most 500 characters.
 	Content *string `protobuf:"bytes,4,opt,name=content,proto3,oneof" json:"content,omitempty"`
-	// Where it stands.
+	// Its status.
 	Status TodoStatus `protobuf:"varint,5,opt,name=status,proto3,enum=kaged.api.v1.TodoStatus" json:"status,omitempty"`
 	// Whether the operator has verified it; only a completed criterion can be.
 	Verified *bool `protobuf:"varint,6,opt,name=verified,proto3,oneof" json:"verified,omitempty"`
@@ -2335,7 +2336,7 @@ func (x *UpdateIssueTodoRequest) GetNote() string {
 // UpdateIssueTodoResponse holds the todo as it is now.
 type UpdateIssueTodoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The todo; the whole body on HTTP.
+	// The todo. On HTTP it is the whole body.
 	Todo          *IssueTodo `protobuf:"bytes,1,opt,name=todo,proto3" json:"todo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -109,7 +109,7 @@ type ModelAlias struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The alias.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Where its calls go; a later target is asked when an earlier one fails.
+	// The targets of its calls, in order; a later one is used if an earlier one fails.
 	Targets []*ModelTarget `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
 	// Whether a target can be used.
 	Usable        bool `protobuf:"varint,3,opt,name=usable,proto3" json:"usable,omitempty"`
@@ -175,9 +175,9 @@ type ModelTarget struct {
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// The model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Whether calls can go there.
+	// Whether calls can be sent to it.
 	Usable bool `protobuf:"varint,3,opt,name=usable,proto3" json:"usable,omitempty"`
-	// Why they cannot, null where they can.
+	// The reason why not, null if usable.
 	Reason *string `protobuf:"bytes,4,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// The operator's name for the model, or null.
 	Name          *string `protobuf:"bytes,5,opt,name=name,proto3,oneof" json:"name,omitempty"`
@@ -346,9 +346,9 @@ type Provider struct {
 	ApiKey *string `protobuf:"bytes,4,opt,name=api_key,json=apiKey,proto3,oneof" json:"api_key,omitempty"`
 	// The names of its own headers.
 	Headers []string `protobuf:"bytes,5,rep,name=headers,proto3" json:"headers,omitempty"`
-	// Whether calls can go there.
+	// Whether calls can be sent to it.
 	Usable bool `protobuf:"varint,6,opt,name=usable,proto3" json:"usable,omitempty"`
-	// Why they cannot, null where they can.
+	// The reason why not, null if usable.
 	Reason        *string `protobuf:"bytes,7,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

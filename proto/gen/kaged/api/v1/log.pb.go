@@ -28,7 +28,7 @@ type LogEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id, the same in pages and in the stream.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	Ts int64 `protobuf:"varint,2,opt,name=ts,proto3" json:"ts,omitempty"`
 	// debug, info, warn or error.
 	Level string `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"`
@@ -38,11 +38,11 @@ type LogEntry struct {
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// The project.
 	ProjectId string `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The session it is about.
+	// The session that it concerns.
 	SessionId string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The plugin it is about.
+	// The plugin that it concerns.
 	PluginName string `protobuf:"bytes,8,opt,name=plugin_name,json=pluginName,proto3" json:"plugin_name,omitempty"`
-	// The facts, with secrets masked.
+	// Details by key, with secrets masked.
 	Context       *structpb.Struct `protobuf:"bytes,9,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -146,7 +146,7 @@ type ListProjectLogsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// This level and above: debug, info, warn or error.
+	// The lowest level: debug, info, warn or error.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
 	// daemon, plugin, session or subagent.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
@@ -156,9 +156,9 @@ type ListProjectLogsRequest struct {
 	Since int64 `protobuf:"varint,5,opt,name=since,proto3" json:"since,omitempty"`
 	// Before, in milliseconds.
 	Until int64 `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,8,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -255,7 +255,7 @@ type ListProjectLogsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries, newest first.
 	Items []*LogEntry `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`

@@ -26,7 +26,7 @@ const (
 type MessageRole int32
 
 const (
-	// Not said.
+	// Not specified.
 	MessageRole_MESSAGE_ROLE_UNSPECIFIED MessageRole = 0
 	// The operator.
 	MessageRole_MESSAGE_ROLE_OPERATOR MessageRole = 1
@@ -96,7 +96,8 @@ type PostMessageRequest struct {
 	MaxStepsOverride *int32 `protobuf:"varint,4,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
 	// 1 to 65536, kept for the session.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
-	// Whether a running session takes the message: the root agent reads it at its next step boundary, behind the results of its tools.
+	// Whether a running session accepts the message: the root agent reads it at its next step boundary, after the
+	// results of its tools.
 	Steer         bool `protobuf:"varint,6,opt,name=steer,proto3" json:"steer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -174,24 +175,24 @@ func (x *PostMessageRequest) GetSteer() bool {
 	return false
 }
 
-// PostMessageResponse says that the message is on disk.
+// PostMessageResponse confirms that the message is stored.
 type PostMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The session.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// When.
+	// The time.
 	AcceptedAt int64 `protobuf:"varint,3,opt,name=accepted_at,json=acceptedAt,proto3" json:"accepted_at,omitempty"`
-	// The run it starts, or steers.
+	// The run that it starts or steers.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Whether it waits for the next step boundary of that run.
+	// Whether the message waits for the next step boundary of that run.
 	Steered bool `protobuf:"varint,9,opt,name=steered,proto3" json:"steered,omitempty"`
 	// Whether the run waits for a slot.
 	Queued bool `protobuf:"varint,5,opt,name=queued,proto3" json:"queued,omitempty"`
-	// Which limit was reached: per_project or per_operator.
+	// The limit that was reached: per_project or per_operator.
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// How many sessions run in that scope.
+	// The number of running sessions in that scope.
 	RunningCount int32 `protobuf:"varint,7,opt,name=running_count,json=runningCount,proto3" json:"running_count,omitempty"`
 	// The limit.
 	Limit         int32 `protobuf:"varint,8,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -297,9 +298,9 @@ type ListMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Only messages after this one.
 	Since string `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
@@ -379,7 +380,7 @@ type ListMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The messages in the asked order.
 	Items []*SessionMessage `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -460,13 +461,13 @@ type SessionMessage struct {
 	SubagentInvocationId string `protobuf:"bytes,4,opt,name=subagent_invocation_id,json=subagentInvocationId,proto3" json:"subagent_invocation_id,omitempty"`
 	// The text.
 	Content string `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
-	// The pieces of a message that is more than one text.
+	// The parts of a message that is more than one text.
 	Parts []*MessagePart `protobuf:"bytes,6,rep,name=parts,proto3" json:"parts,omitempty"`
-	// When.
+	// The time.
 	CreatedAt int64 `protobuf:"varint,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Whether it was rolled back or discarded.
 	Superseded bool `protobuf:"varint,8,opt,name=superseded,proto3" json:"superseded,omitempty"`
-	// The run it belongs to, or null.
+	// Its run, or null.
 	RunId *string `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
 	// Its origin; only for a model's message.
 	Metadata *MessageMetadata `protobuf:"bytes,10,opt,name=metadata,proto3" json:"metadata,omitempty"`
@@ -592,7 +593,7 @@ func (x *SessionMessage) GetAfterStep() int32 {
 	return 0
 }
 
-// MessagePart is a piece of a message.
+// MessagePart is a part of a message.
 type MessagePart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// text, thinking, tool_call or tool_result.
@@ -601,11 +602,11 @@ type MessagePart struct {
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// The id of a tool call.
 	Id string `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`
-	// The call a tool result answers.
+	// The tool call that a result answers.
 	ToolCallId string `protobuf:"bytes,4,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The tool.
 	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
-	// The tool's parameters; a text where they are not JSON or nest deeper than 100 levels.
+	// The tool's parameters as JSON; a string if they are not JSON or nest deeper than 100 levels.
 	Input []byte `protobuf:"bytes,9,opt,name=input,proto3" json:"input,omitempty"`
 	// The tool's result.
 	Output string `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
@@ -701,18 +702,18 @@ func (x *MessagePart) GetIsError() bool {
 	return false
 }
 
-// MessageMetadata says how a message came about.
+// MessageMetadata describes the origin of a model's message.
 type MessageMetadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// The model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Why the model stopped.
+	// The model's reason to stop.
 	StopReason string `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// Its use of tokens.
 	Usage *FrameUsage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How it went.
+	// Its measurements.
 	Stats *FrameStats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
 	// The error.
 	ErrorMessage string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
@@ -826,7 +827,7 @@ type FrameUsage struct {
 	Input int64 `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
 	// Output tokens, reasoning included.
 	Output int64 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	// How many of the output tokens were reasoning.
+	// Those output tokens that are reasoning.
 	Reasoning int64 `protobuf:"varint,3,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	// Input tokens read from the provider's cache.
 	CacheRead int64 `protobuf:"varint,4,opt,name=cache_read,json=cacheRead,proto3" json:"cache_read,omitempty"`
@@ -974,7 +975,7 @@ func (x *FrameStats) GetCost() *Cost {
 	return nil
 }
 
-// Cost is US dollars by kind of token.
+// Cost has US dollars by kind of token.
 type Cost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For fresh input.

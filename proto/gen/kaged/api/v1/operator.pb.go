@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Launched is the body of GET /api/v1/launch for a client that accepts JSON.
+// Launched is the body of POST /api/v1/auth/rotate, and of GET /api/v1/launch for a client that accepts JSON.
 type Launched struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// True.
@@ -81,15 +81,15 @@ type Me struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// For display only.
+	// The email address, for display only.
 	Email string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	// The operator's groups, for display only.
+	// The operator's groups, as the sign-in proxy names them.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The name to show.
+	// The display name.
 	OperatorName string `protobuf:"bytes,4,opt,name=operator_name,json=operatorName,proto3" json:"operator_name,omitempty"`
 	// The daemon.
 	Daemon *Daemon `protobuf:"bytes,5,opt,name=daemon,proto3" json:"daemon,omitempty"`
-	// How the operator likes the console.
+	// The operator's preferences for the console.
 	Preferences *Preferences `protobuf:"bytes,6,opt,name=preferences,proto3" json:"preferences,omitempty"`
 	// The token to send in X-Kaged-CSRF.
 	CsrfToken     string `protobuf:"bytes,7,opt,name=csrf_token,json=csrfToken,proto3" json:"csrf_token,omitempty"`
@@ -258,7 +258,7 @@ func (x *Daemon) GetWarnings() []string {
 	return nil
 }
 
-// Preferences is how the operator likes the console.
+// Preferences are the operator's preferences for the console.
 type Preferences struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The theme.

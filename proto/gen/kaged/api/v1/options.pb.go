@@ -22,16 +22,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// HTTPAnswer says how the HTTP route of an RPC answers, where that is not 200 with JSON.
+// HTTPAnswer describes the answer of an RPC's HTTP route, if it is not 200 with JSON.
 type HTTPAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The status, 0 for 200.
 	Status int32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
-	// The conditions on the answer for the status; any other gets 200. All conditions count.
+	// The conditions on the answer for the status, all of which must hold; any other answer gets 200.
 	When []*HTTPCondition `protobuf:"bytes,2,rep,name=when,proto3" json:"when,omitempty"`
 	// The field of the answer that is the body for a client that accepts text/plain and not application/json.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	// The field of the request that a body of the type text/plain is.
+	// The field of the request that takes a body of the type text/plain.
 	TextBody      string `protobuf:"bytes,4,opt,name=text_body,json=textBody,proto3" json:"text_body,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -100,7 +100,7 @@ type HTTPCondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The field, with dots between the levels.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// Its value as JSON shows it, without quotes.
+	// Its value in JSON, without quotes.
 	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -150,14 +150,14 @@ func (x *HTTPCondition) GetValue() string {
 	return ""
 }
 
-// Frame says where a message is the payload of a frame (spec/http-api.md, WebSocket protocol).
+// Frame names the frame whose payload a message is (spec/http-api.md, WebSocket protocol).
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The channel.
 	Channel string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
 	// The type.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// The socket makes the frame itself: it is neither numbered nor replayed.
+	// The gateway's socket creates the frame: it is neither numbered nor replayed.
 	OfSocket      bool `protobuf:"varint,3,opt,name=of_socket,json=ofSocket,proto3" json:"of_socket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -267,17 +267,16 @@ var file_kaged_api_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// How the route answers, where that is not 200.
+	// The answer of the route, if it is not 200 with JSON.
 	//
 	// optional kaged.api.v1.HTTPAnswer http_answer = 50112;
 	E_HttpAnswer = &file_kaged_api_v1_options_proto_extTypes[0]
-	// The least scope of a token that may use the route: read, run, admin, or none to refuse every token. Without it
-	// routes of GET need read and others admin.
+	// The minimum scope of a token for the route: read, run, admin, or none to refuse every token. The default is
+	// read for GET and admin for other methods.
 	//
 	// optional string token_scope = 50113;
 	E_TokenScope = &file_kaged_api_v1_options_proto_extTypes[1]
-	// The rate limit that requests of the route count towards: messages, validations, dsl_writes or audit. Without it they count towards
-	// requests.
+	// The rate limit for requests of the route: messages, validations, dsl_writes or audit. The default is requests.
 	//
 	// optional string rate = 50114;
 	E_Rate = &file_kaged_api_v1_options_proto_extTypes[2]
@@ -285,7 +284,7 @@ var (
 
 // Extension fields to descriptorpb.ServiceOptions.
 var (
-	// The module that answers the HTTP routes of this service, by the name that it is dialled by. A service with routes has it.
+	// The module that answers the HTTP routes of this service, by its name. Every service with routes has it.
 	//
 	// optional string backend = 50120;
 	E_Backend = &file_kaged_api_v1_options_proto_extTypes[3]
@@ -298,7 +297,7 @@ var (
 
 // Extension fields to descriptorpb.MessageOptions.
 var (
-	// The frame that the message is the payload of.
+	// The frame whose payload the message is.
 	//
 	// optional kaged.api.v1.Frame frame = 50130;
 	E_Frame = &file_kaged_api_v1_options_proto_extTypes[5]

@@ -75,7 +75,7 @@ type ListProcessesResponse struct {
 	Processes []*v1.RunningProcess `protobuf:"bytes,1,rep,name=processes,proto3" json:"processes,omitempty"`
 	// The cages.
 	Cages []*v1.RunningCage `protobuf:"bytes,2,rep,name=cages,proto3" json:"cages,omitempty"`
-	// The runs that are pending or at work.
+	// The pending and running runs.
 	Runs          []*ActiveRun `protobuf:"bytes,3,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -233,7 +233,7 @@ func (*SignalProcessResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_api_v1_process_proto_rawDescGZIP(), []int{3}
 }
 
-// ActiveRun is a run that is pending or at work.
+// ActiveRun is a pending or running run.
 type ActiveRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -244,15 +244,15 @@ type ActiveRun struct {
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// Pending or running.
 	State RunState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
-	// Whether its root agent works in a cage: caged, uncaged or pending.
+	// Whether its root agent is in a cage: caged, uncaged or pending.
 	CageStatus string `protobuf:"bytes,5,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
-	// When it was created.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it began to work, null while it is pending.
+	// Its start, null while it is pending.
 	StartedAt *int64 `protobuf:"varint,7,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
 	// The beginning of the operator's message, at most 200 characters.
 	Prompt string `protobuf:"bytes,8,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// The agents at work below the root, the oldest first.
+	// The running agents below the root, the oldest first.
 	LiveSubagents []*LiveSubagent `protobuf:"bytes,9,rep,name=live_subagents,json=liveSubagents,proto3" json:"live_subagents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,7 +26,7 @@ const (
 type ProjectState int32
 
 const (
-	// Not said.
+	// Not specified.
 	ProjectState_PROJECT_STATE_UNSPECIFIED ProjectState = 0
 	// Everything is resolved.
 	ProjectState_PROJECT_STATE_READY ProjectState = 1
@@ -79,11 +79,11 @@ func (ProjectState) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_api_v1_project_proto_rawDescGZIP(), []int{0}
 }
 
-// ProjectApprovalState says whether an operator has to approve a project's files.
+// ProjectApprovalState says whether a project's files need approval.
 type ProjectApprovalState int32
 
 const (
-	// Not said.
+	// Not specified.
 	ProjectApprovalState_PROJECT_APPROVAL_STATE_UNSPECIFIED ProjectApprovalState = 0
 	// The files are the approved ones, or differ only in parts that need no approval.
 	ProjectApprovalState_PROJECT_APPROVAL_STATE_APPROVED ProjectApprovalState = 1
@@ -135,9 +135,9 @@ func (ProjectApprovalState) EnumDescriptor() ([]byte, []int) {
 // ListProjectsRequest asks for a page.
 type ListProjectsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -192,7 +192,7 @@ type ListProjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The projects.
 	Items []*ProjectSummary `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -258,7 +258,7 @@ type ProjectSummary struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Label *string `protobuf:"bytes,3,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// The project's description.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
@@ -266,7 +266,7 @@ type ProjectSummary struct {
 	LastOpenedAt *int64 `protobuf:"varint,5,opt,name=last_opened_at,json=lastOpenedAt,proto3,oneof" json:"last_opened_at,omitempty"`
 	// Whether work can start.
 	State ProjectState `protobuf:"varint,6,opt,name=state,proto3,enum=kaged.api.v1.ProjectState" json:"state,omitempty"`
-	// How many sessions it has.
+	// The number of its sessions.
 	SessionCount  int32 `protobuf:"varint,7,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -400,7 +400,7 @@ func (x *LoadProjectRequest) GetPath() string {
 // LoadProjectResponse holds the registered project.
 type LoadProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project; the whole body on HTTP.
+	// The project. On HTTP it is the whole body.
 	Project *RegisteredProject `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// Whether it was not registered before.
 	Created       bool `protobuf:"varint,2,opt,name=created,proto3" json:"created,omitempty"`
@@ -452,14 +452,14 @@ func (x *LoadProjectResponse) GetCreated() bool {
 	return false
 }
 
-// RegisteredProject is a project as load and reload show it.
+// RegisteredProject is a project in answers to load and reload.
 type RegisteredProject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Label *string `protobuf:"bytes,3,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// Whether work can start.
 	State ProjectState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.ProjectState" json:"state,omitempty"`
@@ -574,9 +574,9 @@ type ProjectDiagnostic struct {
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// The file, relative to the project's root; local.toml for the operator's configuration.
 	File string `protobuf:"bytes,5,opt,name=file,proto3" json:"file,omitempty"`
-	// The line, from 1; 0 if it is not about one.
+	// The line, from 1; 0 for none.
 	Line int32 `protobuf:"varint,6,opt,name=line,proto3" json:"line,omitempty"`
-	// The column, from 1; 0 if it is not about one.
+	// The column, from 1; 0 for none.
 	Column        int32 `protobuf:"varint,7,opt,name=column,proto3" json:"column,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -707,10 +707,10 @@ func (x *ReloadProjectRequest) GetId() string {
 	return ""
 }
 
-// ReloadProjectResponse holds the project as it is now.
+// ReloadProjectResponse holds the reloaded project.
 type ReloadProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project; the whole body on HTTP.
+	// The project. On HTTP it is the whole body.
 	Project       *RegisteredProject `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -760,7 +760,7 @@ type Unresolved struct {
 	Aliases []*UnresolvedAlias `protobuf:"bytes,1,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Plugins that are not installed.
 	Plugins []*UnresolvedPlugin `protobuf:"bytes,2,rep,name=plugins,proto3" json:"plugins,omitempty"`
-	// Prompt files that are not there.
+	// Missing prompt files.
 	Prompts       []*UnresolvedPrompt `protobuf:"bytes,3,rep,name=prompts,proto3" json:"prompts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -879,7 +879,7 @@ type UnresolvedPlugin struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The package.
 	Package string `protobuf:"bytes,2,opt,name=package,proto3" json:"package,omitempty"`
-	// Where it comes from.
+	// Its source.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	// Its error.
 	Status        string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
@@ -945,7 +945,7 @@ func (x *UnresolvedPlugin) GetStatus() string {
 	return ""
 }
 
-// UnresolvedPrompt is a prompt file that is not there.
+// UnresolvedPrompt is a missing prompt file.
 type UnresolvedPrompt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path.
@@ -1049,7 +1049,7 @@ func (x *GetProjectRequest) GetId() string {
 // GetProjectResponse holds the project.
 type GetProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The project; the whole body on HTTP.
+	// The project. On HTTP it is the whole body.
 	Project       *Project `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1099,7 +1099,7 @@ type Project struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The folder.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Label *string `protobuf:"bytes,3,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// The project's description.
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
@@ -1115,7 +1115,7 @@ type Project struct {
 	ResolvedAliases map[string]string `protobuf:"bytes,9,rep,name=resolved_aliases,json=resolvedAliases,proto3" json:"resolved_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The plugins in use.
 	ActivePlugins []*ActivePlugin `protobuf:"bytes,10,rep,name=active_plugins,json=activePlugins,proto3" json:"active_plugins,omitempty"`
-	// How many sessions it has.
+	// The number of its sessions.
 	SessionCount int32 `protobuf:"varint,11,opt,name=session_count,json=sessionCount,proto3" json:"session_count,omitempty"`
 	// The errors and warnings about its files, and the warnings about the operator's configuration.
 	Diagnostics   []*ProjectDiagnostic `protobuf:"bytes,12,rep,name=diagnostics,proto3" json:"diagnostics,omitempty"`
@@ -1359,7 +1359,7 @@ func (x *Widening) GetTo() string {
 // GetProjectApprovalResponse compares the files with the approved version.
 type GetProjectApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether an operator has to approve the files.
+	// Whether the files need approval.
 	State ProjectApprovalState `protobuf:"varint,1,opt,name=state,proto3,enum=kaged.api.v1.ProjectApprovalState" json:"state,omitempty"`
 	// The hash of the approved version, null before the first approval.
 	ApprovedHash *string `protobuf:"bytes,2,opt,name=approved_hash,json=approvedHash,proto3,oneof" json:"approved_hash,omitempty"`
@@ -1676,12 +1676,12 @@ func (x *GetProjectCapabilitiesResponse) GetAgents() []*AgentCapabilities {
 	return nil
 }
 
-// AgentCapabilities says in which cage an agent works.
+// AgentCapabilities describes the cage of an agent.
 type AgentCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tree path.
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// Whether it has a cage; without one it has the rights of the workspace's user.
+	// Whether it has a cage; an uncaged agent has the rights of the workspace's user.
 	Caged bool `protobuf:"varint,2,opt,name=caged,proto3" json:"caged,omitempty"`
 	// The grants of the cage as written, "none" without a cage.
 	Summary       string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -1740,12 +1740,12 @@ func (x *AgentCapabilities) GetSummary() string {
 	return ""
 }
 
-// FilesystemCapabilities says which files can be seen.
+// FilesystemCapabilities lists the visible files.
 type FilesystemCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "isolated" where only the mounts can be seen, "disabled" where there is no cage that shows any.
+	// "isolated" if only the mounts are visible, "disabled" without a cage.
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
-	// The granted paths in the order they were written, project:/ for the project's root.
+	// The granted paths in the order of the project file; project:/ is the project's root.
 	Mounts        []string `protobuf:"bytes,2,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1795,12 +1795,12 @@ func (x *FilesystemCapabilities) GetMounts() []string {
 	return nil
 }
 
-// NetworkCapabilities says which hosts can be reached.
+// NetworkCapabilities lists the reachable hosts.
 type NetworkCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "isolated" where only the list can be reached, "disabled" where there is no cage that allows any.
+	// "isolated" if only the hosts of the list are reachable, "disabled" without a cage.
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
-	// The "host:port" pairs in the order they were written.
+	// The "host:port" pairs in the order of the project file.
 	Allowlist     []string `protobuf:"bytes,2,rep,name=allowlist,proto3" json:"allowlist,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1850,12 +1850,12 @@ func (x *NetworkCapabilities) GetAllowlist() []string {
 	return nil
 }
 
-// ToolCapabilities parts the catalogue's tools.
+// ToolCapabilities divides the catalogue's tools.
 type ToolCapabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The canonical names of those the root agent has, after the operator's and the project's say.
+	// The canonical names of the root agent's tools, after the rules of the operator and the project.
 	Enabled []string `protobuf:"bytes,1,rep,name=enabled,proto3" json:"enabled,omitempty"`
-	// Those it does not have.
+	// The canonical names of the other tools.
 	Disabled      []string `protobuf:"bytes,2,rep,name=disabled,proto3" json:"disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2029,11 +2029,11 @@ type UnregisterProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The folder, untouched.
+	// The folder, which is not changed.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// How many sessions were ended.
+	// The number of sessions that were ended.
 	SessionsEnded int32 `protobuf:"varint,3,opt,name=sessions_ended,json=sessionsEnded,proto3" json:"sessions_ended,omitempty"`
-	// When.
+	// The time.
 	UnregisteredAt int64 `protobuf:"varint,4,opt,name=unregistered_at,json=unregisteredAt,proto3" json:"unregistered_at,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

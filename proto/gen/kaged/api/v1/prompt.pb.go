@@ -68,7 +68,7 @@ func (x *ListPromptsRequest) GetId() string {
 	return ""
 }
 
-// ListPromptsResponse lists the prompt files that the project's agents use, by path.
+// ListPromptsResponse lists the prompt files of the project's agents, by path.
 type ListPromptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prompts.
@@ -119,11 +119,11 @@ type PromptSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file, relative to the project's root.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// When its last version was first seen, null if it is missing and never was there.
+	// The time at which its last version was first seen, null if it has no version.
 	UpdatedAt *int64 `protobuf:"varint,2,opt,name=updated_at,json=updatedAt,proto3,oneof" json:"updated_at,omitempty"`
-	// How many versions there are.
+	// The number of versions.
 	VersionCount int32 `protobuf:"varint,3,opt,name=version_count,json=versionCount,proto3" json:"version_count,omitempty"`
-	// Whether the file is there.
+	// Whether the file exists.
 	Present bool `protobuf:"varint,4,opt,name=present,proto3" json:"present,omitempty"`
 	// The tree paths that use it.
 	UsedBy        []string `protobuf:"bytes,5,rep,name=used_by,json=usedBy,proto3" json:"used_by,omitempty"`
@@ -205,7 +205,7 @@ type PromptVersion struct {
 	Sha256 string `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// The operator that wrote it through kaged, null for a change of the file.
 	Author *string `protobuf:"bytes,3,opt,name=author,proto3,oneof" json:"author,omitempty"`
-	// When it was written or first seen.
+	// The time at which it was written or first seen.
 	CreatedAt     int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -276,7 +276,7 @@ type GetPromptRequest struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The file, relative to the project's root.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The version, 0 for the file as it is.
+	// The version, 0 for the current file.
 	Version int32 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The version to compare with, or 0.
 	DiffFrom      int32 `protobuf:"varint,4,opt,name=diff_from,json=diffFrom,proto3" json:"diff_from,omitempty"`
@@ -347,7 +347,7 @@ type GetPromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// The version that the text is.
+	// The version of the text.
 	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// The text.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
@@ -512,7 +512,7 @@ type PutPromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Its number. A text that the last version has already makes no new one.
+	// Its number. A text that equals the last version creates no new version.
 	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// The SHA-256 of the text in hex.
 	Sha256        string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
@@ -617,7 +617,7 @@ func (x *ListSessionPromptsRequest) GetSessionId() string {
 	return ""
 }
 
-// ListSessionPromptsResponse lists the system prompts of the agents at work in a session, the root agent's first.
+// ListSessionPromptsResponse lists the system prompts of a session's running agents, the root agent's first.
 type ListSessionPromptsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The prompts.
@@ -663,8 +663,8 @@ func (x *ListSessionPromptsResponse) GetItems() []*SessionPrompt {
 	return nil
 }
 
-// SessionPrompt is a part of the system prompt of an agent at work, as the model reads it: its prompt file, and then the project's
-// instructions if it is given them.
+// SessionPrompt is a part of the system prompt of a running agent, as the model reads it: its prompt file, or the
+// project's instructions after it.
 type SessionPrompt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's tree path.

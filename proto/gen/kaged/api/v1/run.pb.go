@@ -26,17 +26,17 @@ const (
 type RunState int32
 
 const (
-	// Not said.
+	// Not specified.
 	RunState_RUN_STATE_UNSPECIFIED RunState = 0
 	// It waits for a slot.
 	RunState_RUN_STATE_PENDING RunState = 1
-	// It is at work.
+	// It is running.
 	RunState_RUN_STATE_RUNNING RunState = 2
 	// It is done.
 	RunState_RUN_STATE_COMPLETED RunState = 3
 	// It stopped at a checkpoint.
 	RunState_RUN_STATE_PAUSED RunState = 4
-	// It could not go on.
+	// It failed.
 	RunState_RUN_STATE_FAILED RunState = 5
 	// It was cancelled.
 	RunState_RUN_STATE_CANCELLED RunState = 6
@@ -96,9 +96,9 @@ type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -160,7 +160,7 @@ type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The runs, oldest first.
 	Items []*RunSummary `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -230,27 +230,27 @@ type RunSummary struct {
 	TriggerMessageId string `protobuf:"bytes,3,opt,name=trigger_message_id,json=triggerMessageId,proto3" json:"trigger_message_id,omitempty"`
 	// Its state.
 	State RunState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
-	// How it ended, null while it has not.
+	// Its outcome, null before its end.
 	Outcome *string `protobuf:"bytes,5,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
-	// When it was created.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it began, null while it waits.
+	// Its start, null while it is pending.
 	StartedAt *int64 `protobuf:"varint,7,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
-	// When it ended, null while it has not.
+	// Its end, null before.
 	EndedAt *int64 `protobuf:"varint,8,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
-	// How long it took in milliseconds, null while it has not ended.
+	// Its duration in milliseconds, null before its end.
 	DurationMs *int64 `protobuf:"varint,9,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	// Input tokens, cached ones included.
 	TokensIn int64 `protobuf:"varint,10,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output tokens.
 	TokensOut int64 `protobuf:"varint,11,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no price is known.
+	// US dollars, null if no price is known.
 	CostTotal *float64 `protobuf:"fixed64,12,opt,name=cost_total,json=costTotal,proto3,oneof" json:"cost_total,omitempty"`
-	// How many steps it made.
+	// The number of its steps.
 	Steps int32 `protobuf:"varint,13,opt,name=steps,proto3" json:"steps,omitempty"`
-	// Why it failed, null if it did not.
+	// The error of a failure, or null.
 	Error *v1.Error `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
-	// The agents it called.
+	// Its invocations of agents.
 	SubagentInvocations []*SubagentInvocation `protobuf:"bytes,15,rep,name=subagent_invocations,json=subagentInvocations,proto3" json:"subagent_invocations,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -408,26 +408,26 @@ type SubagentInvocation struct {
 	ToolCallId string `protobuf:"bytes,6,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,7,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// Whether the agent works in a cage: caged, uncaged, or pending before it is made.
+	// Whether the agent is in a cage: caged, uncaged, or pending until its cage is created.
 	CageStatus string `protobuf:"bytes,8,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// 0 completed, 1 failed, 130 cancelled; null while it has not ended.
 	Exit *int32 `protobuf:"varint,9,opt,name=exit,proto3,oneof" json:"exit,omitempty"`
-	// How many of its model calls were answered; those of agents below it count for themselves, here and below.
+	// The number of its answered model calls. Agents below it are not included, here and in the fields that follow.
 	Steps int32 `protobuf:"varint,10,opt,name=steps,proto3" json:"steps,omitempty"`
 	// Input tokens, cached ones included.
 	TokensIn int64 `protobuf:"varint,11,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output tokens.
 	TokensOut int64 `protobuf:"varint,12,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no price is known.
+	// US dollars, null if no price is known.
 	CostUsd *float64 `protobuf:"fixed64,13,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
-	// When it began.
+	// Its start.
 	StartedAt int64 `protobuf:"varint,14,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// When it ended, null while it has not.
+	// Its end, null before.
 	EndedAt *int64 `protobuf:"varint,15,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
-	// Why it failed, null if it did not.
+	// The error of a failure, or null.
 	Error *v1.Error `protobuf:"bytes,16,opt,name=error,proto3" json:"error,omitempty"`
-	// Its caller's prompt, shortened if an answer has no room for all; this and the fields below only in a run's own
-	// answer and in the invocation's.
+	// Its caller's prompt, shortened if the answer is too large. This field and those below are only set in the
+	// answers about one run and one invocation.
 	Prompt string `protobuf:"bytes,17,opt,name=prompt,proto3" json:"prompt,omitempty"`
 	// Its last text.
 	Output string `protobuf:"bytes,18,opt,name=output,proto3" json:"output,omitempty"`
@@ -723,7 +723,7 @@ type InvocationMount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ro or rw.
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
-	// The path as the project file has it.
+	// The path, as written in the project file.
 	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -831,7 +831,7 @@ func (x *GetRunRequest) GetRunId() string {
 // GetRunResponse holds the run.
 type GetRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run; the whole body on HTTP.
+	// The run. On HTTP it is the whole body.
 	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -883,40 +883,40 @@ type Run struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The message that started it.
 	TriggerMessageId string `protobuf:"bytes,3,opt,name=trigger_message_id,json=triggerMessageId,proto3" json:"trigger_message_id,omitempty"`
-	// The message it wrote or is writing.
+	// The message that it writes.
 	MessageId string `protobuf:"bytes,4,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// Its state.
 	State RunState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
-	// How it ended, null while it has not.
+	// Its outcome, null before its end.
 	Outcome *string `protobuf:"bytes,6,opt,name=outcome,proto3,oneof" json:"outcome,omitempty"`
-	// Why the model stopped last, null while it has not.
+	// The model's last reason to stop, or null.
 	StopReason *string `protobuf:"bytes,7,opt,name=stop_reason,json=stopReason,proto3,oneof" json:"stop_reason,omitempty"`
-	// When it was created.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it began, null while it waits.
+	// Its start, null while it is pending.
 	StartedAt *int64 `protobuf:"varint,9,opt,name=started_at,json=startedAt,proto3,oneof" json:"started_at,omitempty"`
-	// When it ended, null while it has not.
+	// Its end, null before.
 	EndedAt *int64 `protobuf:"varint,10,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
-	// How long it took in milliseconds, null while it has not ended.
+	// Its duration in milliseconds, null before its end.
 	DurationMs *int64 `protobuf:"varint,11,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	// Input tokens, cached ones included.
 	TokensIn int64 `protobuf:"varint,12,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output tokens.
 	TokensOut int64 `protobuf:"varint,13,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no price is known.
+	// US dollars, null if no price is known.
 	CostTotal *float64 `protobuf:"fixed64,14,opt,name=cost_total,json=costTotal,proto3,oneof" json:"cost_total,omitempty"`
-	// Why it failed, null if it did not.
+	// The error of a failure, or null.
 	Error *v1.Error `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
 	// Its steps.
 	Steps []*RunStep `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
-	// The agents it called.
+	// Its invocations of agents.
 	SubagentInvocations []*SubagentInvocation `protobuf:"bytes,17,rep,name=subagent_invocations,json=subagentInvocations,proto3" json:"subagent_invocations,omitempty"`
-	// The snapshot it ran on.
+	// The hash of its snapshot.
 	CompiledHash string `protobuf:"bytes,18,opt,name=compiled_hash,json=compiledHash,proto3" json:"compiled_hash,omitempty"`
 	// The prompts in effect: path to SHA-256.
 	PromptHashes map[string]string `protobuf:"bytes,19,rep,name=prompt_hashes,json=promptHashes,proto3" json:"prompt_hashes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether the root agent works in a cage: caged, uncaged, or pending before it is made; a run that failed for
-	// want of its cage stays pending.
+	// Whether the root agent is in a cage: caged, uncaged, or pending until its cage is created. If the cage could
+	// not be created, it stays pending.
 	CageStatus    string `protobuf:"bytes,20,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1099,7 +1099,7 @@ type RunStep struct {
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	// The model's output.
 	Parts []*MessagePart `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
-	// Why it stopped.
+	// The reason for its end.
 	StopReason string `protobuf:"bytes,3,opt,name=stop_reason,json=stopReason,proto3" json:"stop_reason,omitempty"`
 	// The provider.
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -1107,7 +1107,7 @@ type RunStep struct {
 	Model string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	// Its use of tokens.
 	Usage *FrameUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How it went.
+	// Its measurements.
 	Stats *FrameStats `protobuf:"bytes,7,opt,name=stats,proto3" json:"stats,omitempty"`
 	// When its turn was stored.
 	CreatedAt     int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -1208,7 +1208,7 @@ type GetToolResultRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The run.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The call that it answers.
+	// The tool call of the result.
 	ToolCallId    string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1268,7 +1268,7 @@ func (x *GetToolResultRequest) GetToolCallId() string {
 // GetToolResultResponse holds the result.
 type GetToolResultResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The result, a part of type tool_result; the whole body on HTTP.
+	// The result, a part of type tool_result. On HTTP it is the whole body.
 	Result        *MessagePart `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1369,7 +1369,7 @@ func (x *CancelRunRequest) GetRunId() string {
 // CancelRunResponse holds the run as it ended.
 type CancelRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run as it ended; the whole body on HTTP.
+	// The run after its end. On HTTP it is the whole body.
 	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,19 +26,19 @@ const (
 type SessionState int32
 
 const (
-	// Not said.
+	// Not specified.
 	SessionState_SESSION_STATE_UNSPECIFIED SessionState = 0
-	// Idle: it takes a message.
+	// It accepts a message.
 	SessionState_SESSION_STATE_IDLE SessionState = 1
 	// A message waits for a slot.
 	SessionState_SESSION_STATE_QUEUED SessionState = 2
-	// A run is at work.
+	// A run is in progress.
 	SessionState_SESSION_STATE_RUNNING SessionState = 3
-	// It stands at a checkpoint.
+	// It is paused at a checkpoint.
 	SessionState_SESSION_STATE_PAUSED SessionState = 4
 	// It could not be restored after a crash.
 	SessionState_SESSION_STATE_FAILED SessionState = 5
-	// It is over.
+	// It has ended.
 	SessionState_SESSION_STATE_ENDED SessionState = 6
 )
 
@@ -137,7 +137,7 @@ func (x *ResumeSessionRequest) GetSessionId() string {
 	return ""
 }
 
-// ResumeSessionResponse says that its run is at work.
+// ResumeSessionResponse confirms that the run has started.
 type ResumeSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -146,7 +146,7 @@ type ResumeSessionResponse struct {
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// running.
 	State SessionState `protobuf:"varint,3,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// When.
+	// The time.
 	ResumedAt     int64 `protobuf:"varint,4,opt,name=resumed_at,json=resumedAt,proto3" json:"resumed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -256,7 +256,7 @@ func (x *DiscardQueuedRequest) GetSessionId() string {
 	return ""
 }
 
-// DiscardQueuedResponse says that the message was withdrawn.
+// DiscardQueuedResponse confirms that the message was withdrawn.
 type DiscardQueuedResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -267,7 +267,7 @@ type DiscardQueuedResponse struct {
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The run, which is cancelled.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// When.
+	// The time.
 	DiscardedAt   int64 `protobuf:"varint,5,opt,name=discarded_at,json=discardedAt,proto3" json:"discarded_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -343,7 +343,7 @@ type CreateSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, at most 120 characters.
+	// The display name, at most 120 characters.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// The same as name.
 	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
@@ -438,13 +438,13 @@ type CreateSessionResponse struct {
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// Idle.
 	State SessionState `protobuf:"varint,3,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// When.
+	// The time.
 	CreatedAt int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Name *string `protobuf:"bytes,5,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,6,opt,name=label,proto3,oneof" json:"label,omitempty"`
-	// The issue it works on, or null.
+	// The issue that the session works on, or null.
 	IssueNumber   *int64 `protobuf:"varint,7,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -534,9 +534,9 @@ type ListSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -598,7 +598,7 @@ type ListSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sessions.
 	Items []*SessionSummary `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -664,15 +664,15 @@ type SessionSummary struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// Its state.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// When it began.
+	// Its start.
 	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// "provider:model" in place of the project's alias, or null.
 	ModelOverride *string `protobuf:"bytes,8,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
@@ -680,9 +680,9 @@ type SessionSummary struct {
 	MaxStepsOverride *int32 `protobuf:"varint,9,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
 	// In place of the project's max_output_tokens, or null.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,10,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
-	// How many messages it has.
+	// The number of its messages.
 	MessageCount int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// The issue it works on, or null.
+	// The issue that the session works on, or null.
 	IssueNumber   *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -805,14 +805,15 @@ func (x *SessionSummary) GetIssueNumber() int64 {
 // SearchSessionsRequest asks for a page of the operator's sessions.
 type SearchSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Words that one text has, in any order and case, each as the beginning of a word: the session's name, or the first 200 KiB of a
-	// message of it. Punctuation of ASCII parts words. At most 200 characters and 16 words; without q every session is listed.
+	// Words that must all occur in one text, in any order and case, each as the beginning of a word. The texts are
+	// the session's name and the first 200 KiB of each message. ASCII punctuation separates words. At most 200
+	// characters and 16 words; without q all sessions are listed.
 	Q *string `protobuf:"bytes,1,opt,name=q,proto3,oneof" json:"q,omitempty"`
 	// Only sessions of this project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// How many, 1 to 200; 0 means 50.
+	// The page size, 1 to 200; 0 means 50.
 	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The next_cursor of the page before.
+	// The next_cursor of the previous page.
 	Cursor        string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -881,7 +882,7 @@ type SearchSessionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sessions.
 	Items []*FoundSession `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Where the next page begins, null on the last.
+	// The cursor of the next page, null on the last page.
 	NextCursor *string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3,oneof" json:"next_cursor,omitempty"`
 	// Whether there is a next page.
 	HasMore       bool `protobuf:"varint,3,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`
@@ -947,15 +948,15 @@ type FoundSession struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// Its state.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// When it began.
+	// Its start.
 	CreatedAt int64 `protobuf:"varint,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// "provider:model" in place of the project's alias, or null.
 	ModelOverride *string `protobuf:"bytes,8,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
@@ -963,11 +964,11 @@ type FoundSession struct {
 	MaxStepsOverride *int32 `protobuf:"varint,9,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
 	// In place of the project's max_output_tokens, or null.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,10,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
-	// How many messages it has.
+	// The number of its messages.
 	MessageCount int32 `protobuf:"varint,11,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// The first message that has the words of q, null if the name has them and without q.
+	// The issue that the session works on, or null.
 	IssueNumber *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
-	// The first message that has the words of q, null where the name has them and without q.
+	// The first message with the words of q; null if the name has them, or without q.
 	MatchedMessageId *string `protobuf:"bytes,13,opt,name=matched_message_id,json=matchedMessageId,proto3,oneof" json:"matched_message_id,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1143,7 +1144,7 @@ func (x *GetSessionRequest) GetId() string {
 // GetSessionResponse holds the session.
 type GetSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session; the whole body on HTTP.
+	// The session. On HTTP it is the whole body.
 	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1193,22 +1194,22 @@ type Session struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its project.
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The name to show, or null.
+	// The display name, or null.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The same as name.
 	Label *string `protobuf:"bytes,4,opt,name=label,proto3,oneof" json:"label,omitempty"`
 	// Its state.
 	State SessionState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// The obstacle besides its state, or null: provider_unreachable or context_overflow, or resume_pending while an
-	// interrupted run is about to go on in a new one.
+	// The obstacle beside the state, or null: provider_unreachable, context_overflow, or resume_pending while an
+	// interrupted run is about to continue in a new run.
 	BlockedReason *string `protobuf:"bytes,6,opt,name=blocked_reason,json=blockedReason,proto3,oneof" json:"blocked_reason,omitempty"`
-	// When it began.
+	// Its start.
 	CreatedAt int64 `protobuf:"varint,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// When it ended, null while it has not.
+	// Its end, null before.
 	EndedAt *int64 `protobuf:"varint,9,opt,name=ended_at,json=endedAt,proto3,oneof" json:"ended_at,omitempty"`
-	// How many messages it has.
+	// The number of its messages.
 	MessageCount int32 `protobuf:"varint,10,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// "provider:model" in place of the project's alias, or null.
 	ModelOverride *string `protobuf:"bytes,11,opt,name=model_override,json=modelOverride,proto3,oneof" json:"model_override,omitempty"`
@@ -1216,17 +1217,17 @@ type Session struct {
 	MaxStepsOverride *int32 `protobuf:"varint,12,opt,name=max_steps_override,json=maxStepsOverride,proto3,oneof" json:"max_steps_override,omitempty"`
 	// In place of the project's max_output_tokens, or null.
 	MaxOutputTokensOverride *int32 `protobuf:"varint,13,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3,oneof" json:"max_output_tokens_override,omitempty"`
-	// The run that is pending or at work, or null.
+	// The pending or running run, or null.
 	CurrentRun *string `protobuf:"bytes,14,opt,name=current_run,json=currentRun,proto3,oneof" json:"current_run,omitempty"`
-	// The agents at work below the root.
+	// The running agents below the root.
 	LiveSubagents []*LiveSubagent `protobuf:"bytes,15,rep,name=live_subagents,json=liveSubagents,proto3" json:"live_subagents,omitempty"`
 	// The use and cost of its runs so far.
 	Totals *SessionTotals `protobuf:"bytes,16,opt,name=totals,proto3" json:"totals,omitempty"`
-	// Whether the root agent of the current run works in a cage: caged, uncaged or pending; null without a run.
+	// Whether the root agent of the current run is in a cage: caged, uncaged or pending; null without a run.
 	CageStatus *string `protobuf:"bytes,17,opt,name=cage_status,json=cageStatus,proto3,oneof" json:"cage_status,omitempty"`
-	// The issue it works on, or null.
+	// The issue that the session works on, or null.
 	IssueNumber *int64 `protobuf:"varint,18,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
-	// Its budget, and the used part; null in answers that do not sum it up.
+	// Its budget and the used amount; null in answers that do not compute it.
 	Budget        *SessionBudget `protobuf:"bytes,19,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1400,11 +1401,11 @@ type SessionBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its budget, or null.
 	Limit *BudgetLimit `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The used part.
+	// The used amount.
 	Spent *BudgetUse `protobuf:"bytes,2,opt,name=spent,proto3" json:"spent,omitempty"`
-	// The most that calls in flight may use.
+	// The maximum usage of the calls in progress.
 	Reserved *BudgetUse `protobuf:"bytes,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
-	// Which agents spent it.
+	// The usage by agent.
 	ByAgent       []*AgentUse `protobuf:"bytes,4,rep,name=by_agent,json=byAgent,proto3" json:"by_agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1548,7 +1549,7 @@ type SessionTotals struct {
 	TokensIn int64 `protobuf:"varint,1,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output tokens.
 	TokensOut int64 `protobuf:"varint,2,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no price is known.
+	// US dollars, null if no price is known.
 	CostUsd       *float64 `protobuf:"fixed64,3,opt,name=cost_usd,json=costUsd,proto3,oneof" json:"cost_usd,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1605,7 +1606,7 @@ func (x *SessionTotals) GetCostUsd() float64 {
 	return 0
 }
 
-// LiveSubagent is an agent at work.
+// LiveSubagent is a running agent below the root.
 type LiveSubagent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
@@ -1616,7 +1617,7 @@ type LiveSubagent struct {
 	State string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	// caged, uncaged or pending.
 	CageStatus string `protobuf:"bytes,4,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
-	// When it began.
+	// Its start.
 	StartedAt int64 `protobuf:"varint,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
@@ -1705,7 +1706,7 @@ func (x *LiveSubagent) GetParentInvocationId() string {
 	return ""
 }
 
-// UpdateSessionRequest changes a session. A field that is absent stays, null clears.
+// UpdateSessionRequest changes a session. An absent field stays, null clears.
 type UpdateSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -1718,10 +1719,10 @@ type UpdateSessionRequest struct {
 	MaxStepsOverride *structpb.Value `protobuf:"bytes,4,opt,name=max_steps_override,json=maxStepsOverride,proto3" json:"max_steps_override,omitempty"`
 	// 1 to 65536 or null.
 	MaxOutputTokensOverride *structpb.Value `protobuf:"bytes,5,opt,name=max_output_tokens_override,json=maxOutputTokensOverride,proto3" json:"max_output_tokens_override,omitempty"`
-	// The number of an issue of the project, or null. It stays as it is while a run is at work.
+	// The number of an issue of the project, or null. A run in progress keeps the issue that it started with.
 	IssueNumber *structpb.Value `protobuf:"bytes,6,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// {usd, tokens, calls, walltime_ms, unpriced} or null. A run at work goes on under the budget of before, if there
-	// was one.
+	// {usd, tokens, calls, walltime_ms, unpriced} or null. A run in progress keeps its previous budget, if it had
+	// one.
 	Budget        *structpb.Value `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1809,7 +1810,7 @@ func (x *UpdateSessionRequest) GetBudget() *structpb.Value {
 // UpdateSessionResponse holds the session as it is now.
 type UpdateSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session as it is now; the whole body on HTTP.
+	// The session after the change. On HTTP it is the whole body.
 	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1910,7 +1911,7 @@ func (x *EndSessionRequest) GetConfirm() bool {
 // EndSessionResponse holds the session as it ended.
 type EndSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session as it ended; the whole body on HTTP.
+	// The session after its end. On HTTP it is the whole body.
 	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,7 +24,7 @@ const (
 // GetSpendRequest selects model calls by their time.
 type GetSpendRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first moment, in milliseconds since the epoch; null for 24 hours ago.
+	// The start of the time range, in milliseconds since the epoch; null for 24 hours ago.
 	Since         *int64 `protobuf:"varint,1,opt,name=since,proto3,oneof" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -70,9 +70,9 @@ func (x *GetSpendRequest) GetSince() int64 {
 // GetSpendResponse is the use of an operator's model calls.
 type GetSpendResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first moment of the calls.
+	// The start of the time range.
 	Since int64 `protobuf:"varint,1,opt,name=since,proto3" json:"since,omitempty"`
-	// The moment of the answer.
+	// The end of the time range: the time of the answer.
 	Until int64 `protobuf:"varint,2,opt,name=until,proto3" json:"until,omitempty"`
 	// All calls.
 	Total *SpendSum `protobuf:"bytes,3,opt,name=total,proto3" json:"total,omitempty"`
@@ -222,7 +222,7 @@ type SpendSum struct {
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Requests sent.
 	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
-	// How many model calls count as an estimate, because their use is not known.
+	// The number of calls with estimated usage, because their usage is unknown.
 	Estimated     int64 `protobuf:"varint,4,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -67,7 +67,7 @@ func (x *GetProjectStatusRequest) GetId() string {
 	return ""
 }
 
-// GetProjectStatusResponse is a project's sessions and recent work in numbers.
+// GetProjectStatusResponse has counts of a project's sessions and recent work.
 type GetProjectStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sessions by state.
@@ -134,17 +134,17 @@ func (x *GetProjectStatusResponse) GetRecentRuns() []*RecentRun {
 // SessionCounts are sessions by state.
 type SessionCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With a run at work.
+	// Sessions with a run in progress.
 	Running int32 `protobuf:"varint,1,opt,name=running,proto3" json:"running,omitempty"`
-	// Idle ones, and those that failed, which take a message as well.
+	// Idle sessions, and failed ones, which also accept a message.
 	Idle int32 `protobuf:"varint,2,opt,name=idle,proto3" json:"idle,omitempty"`
-	// At a checkpoint.
+	// Paused sessions.
 	Paused int32 `protobuf:"varint,3,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Ended.
 	Ended int32 `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
-	// Waiting for a slot.
+	// Queued sessions.
 	Queued int32 `protobuf:"varint,5,opt,name=queued,proto3" json:"queued,omitempty"`
-	// All together.
+	// The sum.
 	Total         int32 `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -222,10 +222,10 @@ func (x *SessionCounts) GetTotal() int32 {
 	return 0
 }
 
-// ProjectActivity is work.
+// ProjectActivity is the recent work in a project.
 type ProjectActivity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Agents at work below root agents, as of now.
+	// The agents below root agents that are running now.
 	LiveSubagents int32 `protobuf:"varint,1,opt,name=live_subagents,json=liveSubagents,proto3" json:"live_subagents,omitempty"`
 	// Answers of root agents in 24 hours.
 	ToolCalls_24H int32 `protobuf:"varint,2,opt,name=tool_calls_24h,json=toolCalls24h,proto3" json:"tool_calls_24h,omitempty"`
@@ -350,7 +350,7 @@ func (x *ProjectBudget) GetTotalTokensOut() int64 {
 	return 0
 }
 
-// RecentRun is a run in short.
+// RecentRun is a summary of a run.
 type RecentRun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
@@ -359,15 +359,15 @@ type RecentRun struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The state.
 	State RunState `protobuf:"varint,3,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
-	// From its beginning to its end, null before that.
+	// Its duration in milliseconds, null before its end.
 	DurationMs *int64 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	// Input.
 	TokensIn int64 `protobuf:"varint,5,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"`
 	// Output.
 	TokensOut int64 `protobuf:"varint,6,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	// US dollars, null where no call has a known price.
+	// US dollars, null if no call has a known price.
 	CostTotal *float64 `protobuf:"fixed64,7,opt,name=cost_total,json=costTotal,proto3,oneof" json:"cost_total,omitempty"`
-	// When it was created.
+	// Its creation time.
 	CreatedAt     int64 `protobuf:"varint,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

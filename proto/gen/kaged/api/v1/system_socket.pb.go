@@ -26,7 +26,7 @@ type SystemHello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of kaged.
 	DaemonVersion string `protobuf:"bytes,1,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
-	// The seq of this frame's predecessor: numbers belong to the socket and begin anew with each.
+	// The number of the frame before this one. It is 0, because each socket numbers its own frames.
 	ServerSeq     int64 `protobuf:"varint,2,opt,name=server_seq,json=serverSeq,proto3" json:"server_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -76,13 +76,13 @@ func (x *SystemHello) GetServerSeq() int64 {
 	return 0
 }
 
-// RunningCount is sessions.running_count: how many sessions of the operator have a run at work. It comes after system.hello and
-// whenever the number changes.
+// RunningCount is sessions.running_count: the number of the operator's sessions with a run in progress. It is sent
+// after system.hello and at each change.
 type RunningCount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All together.
+	// The sum.
 	Total int32 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
-	// By project; projects without one are left out.
+	// By project; projects without such a session are omitted.
 	PerProject map[string]int32 `protobuf:"bytes,2,rep,name=per_project,json=perProject,proto3" json:"per_project,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// By operator: the socket's own.
 	PerOperator map[string]int32 `protobuf:"bytes,3,rep,name=per_operator,json=perOperator,proto3" json:"per_operator,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -150,10 +150,10 @@ func (x *RunningCount) GetLimits() *RunningLimits {
 	return nil
 }
 
-// RunningLimits are how many sessions may have a run at work at once.
+// RunningLimits are the maximum numbers of sessions with a run in progress.
 type RunningLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In one project.
+	// Of one project.
 	PerProject int32 `protobuf:"varint,1,opt,name=per_project,json=perProject,proto3" json:"per_project,omitempty"`
 	// Of one operator.
 	PerOperator   int32 `protobuf:"varint,2,opt,name=per_operator,json=perOperator,proto3" json:"per_operator,omitempty"`
@@ -205,7 +205,7 @@ func (x *RunningLimits) GetPerOperator() int32 {
 	return 0
 }
 
-// SessionChanged is session.changed: a session was created, or its state, its run or its name is another.
+// SessionChanged is session.changed: a session was created, or its state, run or name changed.
 type SessionChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -216,11 +216,11 @@ type SessionChanged struct {
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// The state.
 	State SessionState `protobuf:"varint,4,opt,name=state,proto3,enum=kaged.api.v1.SessionState" json:"state,omitempty"`
-	// The obstacle besides its state, or null.
+	// The obstacle beside the state, or null.
 	BlockedReason *string `protobuf:"bytes,5,opt,name=blocked_reason,json=blockedReason,proto3,oneof" json:"blocked_reason,omitempty"`
-	// The run that is pending or at work, or null.
+	// The pending or running run, or null.
 	RunId *string `protobuf:"bytes,6,opt,name=run_id,json=runId,proto3,oneof" json:"run_id,omitempty"`
-	// When it changed.
+	// The time of the change.
 	UpdatedAt     int64 `protobuf:"varint,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -310,7 +310,7 @@ type ProjectChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// Whether work can start; null for a removed one or where it is not known.
+	// Whether work can start; null for a removed project or if unknown.
 	State *ProjectState `protobuf:"varint,2,opt,name=state,proto3,enum=kaged.api.v1.ProjectState,oneof" json:"state,omitempty"`
 	// Whether it was removed.
 	Removed       bool `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
@@ -384,9 +384,9 @@ type ApprovalWaiting struct {
 	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The agent.
 	AgentPath string `protobuf:"bytes,6,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// When it was requested.
+	// The time of the request.
 	RequestedAt int64 `protobuf:"varint,7,opt,name=requested_at,json=requestedAt,proto3" json:"requested_at,omitempty"`
-	// When it counts as denied.
+	// The time after which it counts as denied.
 	ExpiresAt     int64 `protobuf:"varint,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,7 +478,7 @@ func (x *ApprovalWaiting) GetExpiresAt() int64 {
 	return 0
 }
 
-// ApprovalOver is approval.resolved on the channel system: the call waits no more.
+// ApprovalOver is approval.resolved on the channel system: the call no longer waits.
 type ApprovalOver struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approval.
@@ -551,7 +551,7 @@ func (x *ApprovalOver) GetState() string {
 	return ""
 }
 
-// SystemMissed is system.missed: notices may have been lost on their way; a view must be fetched again.
+// SystemMissed is system.missed: notices may have been lost; a client must read its data again.
 type SystemMissed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -630,7 +630,7 @@ type CountRunningResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The count.
 	Count *RunningCount `protobuf:"bytes,1,opt,name=count,proto3" json:"count,omitempty"`
-	// Grows with time; of two counts the one with the higher version is newer.
+	// Increases with time: of two counts the one with the higher version is newer.
 	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,11 +21,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TokenScope is how much a token allows.
+// TokenScope is the set of routes that a token allows.
 type TokenScope int32
 
 const (
-	// Not said.
+	// Not specified.
 	TokenScope_TOKEN_SCOPE_UNSPECIFIED TokenScope = 0
 	// Reads: routes of GET.
 	TokenScope_TOKEN_SCOPE_READ TokenScope = 1
@@ -83,15 +83,15 @@ type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Its name, which no other live token of the operator has.
+	// Its name, unique among the operator's valid tokens.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Its rights.
 	Scope TokenScope `protobuf:"varint,3,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
-	// When it was made.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it stops to be valid, null for never.
+	// Its expiry, null for never.
 	ExpiresAt *int64 `protobuf:"varint,5,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
-	// When a request last came with it, to the minute, null for never.
+	// The time of the last request with it, to the minute; null for never.
 	LastUsedAt    *int64 `protobuf:"varint,6,opt,name=last_used_at,json=lastUsedAt,proto3,oneof" json:"last_used_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -176,7 +176,7 @@ type CreateTokenRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its rights.
 	Scope TokenScope `protobuf:"varint,2,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
-	// When it stops to be valid, in the future; without it, never.
+	// Its expiry, in the future; absent for never.
 	ExpiresAt     *int64 `protobuf:"varint,3,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -242,11 +242,11 @@ type CreateTokenResponse struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Its rights.
 	Scope TokenScope `protobuf:"varint,3,opt,name=scope,proto3,enum=kaged.api.v1.TokenScope" json:"scope,omitempty"`
-	// When it was made.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it stops to be valid, null for never.
+	// Its expiry, null for never.
 	ExpiresAt *int64 `protobuf:"varint,5,opt,name=expires_at,json=expiresAt,proto3,oneof" json:"expires_at,omitempty"`
-	// The text for "Authorization: Bearer". It is shown this once.
+	// The text for "Authorization: Bearer". It is returned only here.
 	Token         string `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

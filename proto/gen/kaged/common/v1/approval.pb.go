@@ -21,14 +21,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApprovalSubject is a tool call for an operator to allow, as it would act if it were made now.
+// ApprovalSubject describes a tool call that needs approval, with its effects at the time of the request.
 type ApprovalSubject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The canonical name of the tool.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The tree path of the agent that calls.
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// Why it needs approval: one sentence each, at least one.
+	// The reasons why it needs approval, a sentence each, at least one.
 	Reasons []string `protobuf:"bytes,3,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	// The exact command, for tools that run one; empty for others.
 	Command string `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
@@ -36,14 +36,14 @@ type ApprovalSubject struct {
 	Cwd string `protobuf:"bytes,5,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// The files it changes, as results name them.
 	Paths []string `protobuf:"bytes,6,rep,name=paths,proto3" json:"paths,omitempty"`
-	// The change as a unified diff, shortened if long; empty for a change that cannot be shown before it happens.
+	// The change as a unified diff, shortened if long; empty if it cannot be computed before the call.
 	Preview string `protobuf:"bytes,7,opt,name=preview,proto3" json:"preview,omitempty"`
-	// The kinds of standing approvals that it may become: command (the same command), words (plain commands with the same first words),
-	// files (changes of the same files); empty where it is for this call alone.
+	// The kinds of standing approvals that it may become: command (the same command), words (plain commands with the
+	// same first words), files (changes of the same files); empty if only this call can be approved.
 	Standing []string `protobuf:"bytes,8,rep,name=standing,proto3" json:"standing,omitempty"`
 	// The words of a command that is one plain call of a program, without a part for a shell to expand; empty for others.
 	Words []string `protobuf:"bytes,9,rep,name=words,proto3" json:"words,omitempty"`
-	// Stands for the cage of the agent, empty for none.
+	// A fingerprint of the agent's cage, empty for none.
 	Cage string `protobuf:"bytes,10,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The "host:port" pairs that a command in the cage can reach; empty for none, or without a cage.
 	Network       []string `protobuf:"bytes,11,rep,name=network,proto3" json:"network,omitempty"`

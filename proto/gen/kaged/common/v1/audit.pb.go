@@ -22,16 +22,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AuditRecord is one line of the append-only record, before session-manager gives it an id.
+// AuditRecord is one record of the audit log, before session-manager gives it an id.
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The dotted type, such as tool.called or agent.pre_generation.
 	EventType string `protobuf:"bytes,1,opt,name=event_type,json=eventType,proto3" json:"event_type,omitempty"`
 	// When it happened, in milliseconds since the Unix epoch.
 	Ts int64 `protobuf:"varint,2,opt,name=ts,proto3" json:"ts,omitempty"`
-	// The tree path of the agent it is about, or empty.
+	// The tree path of the agent, or empty.
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// The facts. Secrets are masked and large values shortened before they get here.
+	// Details, by key. Secrets are already masked and large values shortened.
 	Payload       *structpb.Struct `protobuf:"bytes,4,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -38,10 +38,10 @@ type CagePolicy struct {
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Resource limits; unset means the service's defaults.
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an
-	// agent above may not. They are no grants.
+	// Paths, in the form of fs, that stay read-only even inside a writable grant, because an agent above cannot write
+	// them. They are not grants.
 	ReadOnly []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// Where each of read_only is written, in its order, as CageMount.at; shorter where that is not known.
+	// The source position of each of read_only, in its order, as CageMount.at; shorter if unknown.
 	ReadOnlyAt []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
 	// The writable part of repositories: "writable", except files that make git run code, or "read_only". Empty is
 	// writable.
@@ -150,12 +150,12 @@ func (x *CagePolicy) GetGit() string {
 	return ""
 }
 
-// CageFinding is a file that was made while a cage lived and that may make tools outside run code.
+// CageFinding is a file that was created while a cage lived and that may make tools outside the cage run code.
 type CageFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its kind: gitlink, repository, hook_path, name, partial or policy.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Where, absolute; empty for partial and policy.
+	// The path, absolute; empty for partial and policy.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// A sentence about it.
 	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
@@ -221,7 +221,7 @@ type CageMount struct {
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The path as written: project:/ or ./ is the project's root, otherwise absolute.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// Where the path is written, file:line:column, for messages; empty if that is not known.
+	// The source position of the path, file:line:column, for messages; empty if unknown.
 	At            string `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,14 +278,14 @@ func (x *CageMount) GetAt() string {
 	return ""
 }
 
-// CageLimits bounds a cage. Zero means no limit of its own.
+// CageLimits bounds a cage. Zero means the default limit.
 type CageLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Memory in bytes.
 	MemoryBytes int64 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// CPU in cores.
 	Cpu float64 `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
-	// How many processes and threads.
+	// The number of processes and threads.
 	Pids int64 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
 	// Disk in bytes.
 	DiskBytes int64 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
@@ -360,20 +360,20 @@ func (x *CageLimits) GetWalltimeMs() int64 {
 	return 0
 }
 
-// NetworkAttempt is a connection or a lookup that a command in a cage tried. Many of one kind in a short time are
+// NetworkAttempt is a connection or lookup that a command in a cage attempted. Equal attempts in a short time are
 // one message.
 type NetworkAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	At int64 `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Its target: "host:port", "host" for a lookup, an address without a name; "UDP" or "UDP over IPv6" if only that
-	// is known.
+	// Its target: "host:port", "host" for a lookup, an address without a name; "UDP" or "UDP over IPv6" if the target
+	// is unknown.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
-	// Whether it was let through.
+	// Whether it was allowed.
 	Allowed bool `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// The rule of the policy that allowed it, or a sentence with why it was refused.
+	// The rule of the policy that allowed it, or a sentence with the reason of the refusal.
 	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
-	// How many of its kind this stands for, at least 1.
+	// The number of such attempts, at least 1.
 	Count         int64 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -36,13 +36,13 @@ type DebugSession struct {
 	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The runtime.
 	Runtime string `protobuf:"bytes,6,opt,name=runtime,proto3" json:"runtime,omitempty"`
-	// The program, relative to the project's root where it is in it; empty for one that was attached to.
+	// The program, relative to the project's root if it is in the project; empty for a program that was attached to.
 	Program string `protobuf:"bytes,7,opt,name=program,proto3" json:"program,omitempty"`
 	// "starting", "running", "stopped", "exited" or "ended".
 	Status string `protobuf:"bytes,8,opt,name=status,proto3" json:"status,omitempty"`
 	// The adapter's process id, or 0.
 	Pid int64 `protobuf:"varint,9,opt,name=pid,proto3" json:"pid,omitempty"`
-	// It runs in a cage.
+	// Whether it is caged.
 	Caged bool `protobuf:"varint,10,opt,name=caged,proto3" json:"caged,omitempty"`
 	// When it began, in milliseconds.
 	StartedAt     int64 `protobuf:"varint,11,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -164,9 +164,9 @@ type DebugState struct {
 	DebugSessionId string `protobuf:"bytes,1,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// "running", "stopped" or "exited".
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it is stopped, in the protocol's words, such as breakpoint, step, entry, pause or exception.
+	// The reason of the stop, as the debug protocol names it: breakpoint, step, entry, pause, exception and others.
 	StoppedReason string `protobuf:"bytes,3,opt,name=stopped_reason,json=stoppedReason,proto3" json:"stopped_reason,omitempty"`
-	// More about it, such as the text of an exception.
+	// Details, such as the text of an exception.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	// The exit code of a program that has exited.
 	ExitCode *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
@@ -174,7 +174,7 @@ type DebugState struct {
 	ThreadId int64 `protobuf:"varint,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The threads.
 	Threads []*DebugThread `protobuf:"bytes,7,rep,name=threads,proto3" json:"threads,omitempty"`
-	// Where it stopped, unset for unknown.
+	// The position of the stop, unset if unknown.
 	Location *DebugFrame `protobuf:"bytes,8,opt,name=location,proto3" json:"location,omitempty"`
 	// The breakpoint at which it stopped, or 0.
 	BreakpointId int32 `protobuf:"varint,9,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
@@ -284,14 +284,14 @@ func (x *DebugState) GetOutput() *DebugOutput {
 	return nil
 }
 
-// DebugMove is a step of a program, or a pause.
+// DebugMove is an action on a program: a step, a continue or a pause.
 type DebugMove struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// pause, continue, step_into, step_over or step_out.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
-	// The operator of the move, absent for the agent.
+	// The operator who took the action, absent for the agent.
 	OperatorId string `protobuf:"bytes,2,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	At            int64 `protobuf:"varint,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -348,16 +348,16 @@ func (x *DebugMove) GetAt() int64 {
 	return 0
 }
 
-// DebugOutput is a piece of a program's output. Offsets count the bytes that it ever wrote.
+// DebugOutput is a piece of a program's output. Offsets are in the whole output.
 type DebugOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// Which byte of all output is its first.
+	// The offset of its first byte in the whole output.
 	From int64 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
-	// Which byte comes next.
+	// The offset of the byte after it.
 	Next int64 `protobuf:"varint,3,opt,name=next,proto3" json:"next,omitempty"`
-	// How many bytes before it were not told.
+	// The number of omitted bytes before it.
 	Omitted       int64 `protobuf:"varint,4,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -649,7 +649,7 @@ func (x *DebugVariable) GetMemoryReference() string {
 	return ""
 }
 
-// DebugBreakpoint is a place where a program is to stop.
+// DebugBreakpoint is a breakpoint of a program.
 type DebugBreakpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -658,7 +658,7 @@ type DebugBreakpoint struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// The file; empty for unknown.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// The line that was asked for.
+	// The requested line.
 	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
 	// The line that the adapter chose, or 0.
 	ActualLine int32 `protobuf:"varint,5,opt,name=actual_line,json=actualLine,proto3" json:"actual_line,omitempty"`
@@ -670,9 +670,9 @@ type DebugBreakpoint struct {
 	HitCount int32 `protobuf:"varint,8,opt,name=hit_count,json=hitCount,proto3" json:"hit_count,omitempty"`
 	// The text to log, or empty.
 	LogMessage string `protobuf:"bytes,9,opt,name=log_message,json=logMessage,proto3" json:"log_message,omitempty"`
-	// The program can stop there.
+	// Whether the program can stop at it.
 	Verified bool `protobuf:"varint,10,opt,name=verified,proto3" json:"verified,omitempty"`
-	// Why not, or more about it.
+	// The reason why not, or details.
 	Message string `protobuf:"bytes,11,opt,name=message,proto3" json:"message,omitempty"`
 	// The instruction or the data, or empty.
 	Reference     string `protobuf:"bytes,12,opt,name=reference,proto3" json:"reference,omitempty"`
@@ -849,28 +849,28 @@ func (x *DebugLine) GetText() string {
 	return ""
 }
 
-// DebugView is a debug session as people see it.
+// DebugView is a debug session in the form for people.
 type DebugView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debug session.
 	Session *DebugSession `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	// The state of the program.
 	State *DebugState `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
-	// The author of the last move, null for a program that was not moved.
+	// The author of the last action, null without an action.
 	Moved *DebugMove `protobuf:"bytes,3,opt,name=moved,proto3" json:"moved,omitempty"`
 	// The calls of the thread that stopped, the top one first.
 	Frames []*DebugFrame `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"`
-	// How many there are.
+	// Their number.
 	TotalFrames int32 `protobuf:"varint,5,opt,name=total_frames,json=totalFrames,proto3" json:"total_frames,omitempty"`
-	// The frame that variables and source belong to.
+	// The frame of variables and source.
 	FrameId int32 `protobuf:"varint,6,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
 	// Its local variables.
 	Variables []*DebugVariable `protobuf:"bytes,7,rep,name=variables,proto3" json:"variables,omitempty"`
-	// How many there are.
+	// Their number.
 	TotalVariables int32 `protobuf:"varint,8,opt,name=total_variables,json=totalVariables,proto3" json:"total_variables,omitempty"`
 	// The breakpoints.
 	Breakpoints []*DebugBreakpoint `protobuf:"bytes,9,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
-	// The lines around the frame's, where the file is the project's.
+	// The source lines around the frame, if its file belongs to the project.
 	Source        []*DebugLine `protobuf:"bytes,10,rep,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -985,7 +985,7 @@ type DebugEvent struct {
 	InvocationId string `protobuf:"bytes,2,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	// The tree path of the agent.
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	At int64 `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
 	// The event.
 	//
@@ -1106,7 +1106,7 @@ type isDebugEvent_Event interface {
 }
 
 type DebugEvent_Running struct {
-	// The program runs, at first or again.
+	// The program has started or continued.
 	Running *DebugRunning `protobuf:"bytes,5,opt,name=running,proto3,oneof"`
 }
 
@@ -1121,7 +1121,7 @@ type DebugEvent_Output struct {
 }
 
 type DebugEvent_Ended struct {
-	// The session is over.
+	// The session has ended.
 	Ended *DebugEnd `protobuf:"bytes,8,opt,name=ended,proto3,oneof"`
 }
 
@@ -1138,9 +1138,9 @@ type DebugRunning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The runtime.
 	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
-	// The program, relative to the project's root where it is in it.
+	// The program, relative to the project's root if it is in the project.
 	Program string `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"`
-	// The author of the move, unset at its start.
+	// The author of the action, unset at the start.
 	Moved         *DebugMove `protobuf:"bytes,3,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1200,9 +1200,9 @@ func (x *DebugRunning) GetMoved() *DebugMove {
 // DebugStop says that a program has stopped.
 type DebugStop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why, in the protocol's words.
+	// The reason, as the debug protocol names it.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// More about it.
+	// Details.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// The thread.
 	ThreadId int64 `protobuf:"varint,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
@@ -1210,11 +1210,11 @@ type DebugStop struct {
 	BreakpointId int32 `protobuf:"varint,4,opt,name=breakpoint_id,json=breakpointId,proto3" json:"breakpoint_id,omitempty"`
 	// The calls of the thread, the top one first, a few of them.
 	Frames []*DebugFrame `protobuf:"bytes,5,rep,name=frames,proto3" json:"frames,omitempty"`
-	// The local variables of the top one, a few of them.
+	// Some local variables of the top frame.
 	Locals []*DebugVariable `protobuf:"bytes,6,rep,name=locals,proto3" json:"locals,omitempty"`
-	// The lines around the top one's, where the file is the project's.
+	// The source lines around the top frame, if its file belongs to the project.
 	Source []*DebugLine `protobuf:"bytes,7,rep,name=source,proto3" json:"source,omitempty"`
-	// The author of the last move, unset at its start.
+	// The author of the last action, unset at the start.
 	Moved         *DebugMove `protobuf:"bytes,8,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1306,7 +1306,7 @@ func (x *DebugStop) GetMoved() *DebugMove {
 	return nil
 }
 
-// DebugEnd says that a debug session is over.
+// DebugEnd is the end of a debug session.
 type DebugEnd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// disconnect, crash or run_ended.

@@ -28,9 +28,10 @@ type DebugAdapter struct {
 	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// The program and its arguments.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	// The text that it prints before the address it listens at; empty for one that speaks over its standard files.
+	// The text that it prints before its listen address; empty for an adapter that uses its standard input and
+	// output.
 	Announces string `protobuf:"bytes,3,opt,name=announces,proto3" json:"announces,omitempty"`
-	// The type that it wants to be told, empty for the runtime's name.
+	// The value of type in its requests, empty for the runtime's name.
 	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -149,7 +150,7 @@ func (x *DebugConfiguration) GetJson() string {
 	return ""
 }
 
-// Debugging is how a project's programs are debugged, as its files say.
+// Debugging is the debugging configuration in a project's files.
 type Debugging struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debug adapters, by runtime.

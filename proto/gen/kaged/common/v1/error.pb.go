@@ -22,31 +22,32 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorCode is the one list of error codes. A code reads the same on every wire: snake_case in JSON, on the
-// WebSocket and in tool results; UPPER_SNAKE_CASE in google.rpc.ErrorInfo.reason. Codes are added, never renamed
-// or reused. The comment of a code says when it comes and what to do next, and is what a model is shown as a hint.
+// ErrorCode is the one list of error codes. A code has the same name on every wire: snake_case in JSON, on the
+// WebSocket and in tool results; UPPER_SNAKE_CASE in google.rpc.ErrorInfo.reason. Codes are added, never renamed or
+// reused. The comment of a code gives its cause and the next step; models read it as a hint.
 type ErrorCode int32
 
 const (
 	// No code. Never sent.
 	ErrorCode_ERROR_CODE_UNSPECIFIED ErrorCode = 0
-	// The request makes no sense and no more specific code applies. Correct it before sending it again.
+	// The request is invalid and no more specific code applies. Correct it before sending it again.
 	ErrorCode_ERROR_CODE_BAD_REQUEST ErrorCode = 1
-	// The body or the query does not match its schema. details.fields names what is wrong; 422 when a number is out of range.
+	// The body or the query does not match its schema. details.fields names the invalid fields; the status is 422 if
+	// a number is out of range.
 	ErrorCode_ERROR_CODE_VALIDATION_FAILED ErrorCode = 2
 	// A query parameter of a log route has a value that is not one of the allowed ones.
 	ErrorCode_ERROR_CODE_INVALID_PARAMETER ErrorCode = 3
-	// Who is calling is not known. Sign in again: open a fresh launch URL, or check the sidecar's headers.
+	// The caller is not signed in. Sign in again: open a fresh launch URL, or check the sidecar's headers.
 	ErrorCode_ERROR_CODE_UNAUTHENTICATED ErrorCode = 4
-	// The caller is known and may not do this. details.reason says which rule refused, csrf_mismatch for one.
+	// The caller is not allowed to do this. details.reason names the rule, such as csrf_mismatch.
 	ErrorCode_ERROR_CODE_FORBIDDEN ErrorCode = 5
-	// There is nothing of this name that the caller can see.
+	// The caller can see no resource of this name.
 	ErrorCode_ERROR_CODE_NOT_FOUND ErrorCode = 6
 	// The path exists and does not take this method.
 	ErrorCode_ERROR_CODE_METHOD_NOT_ALLOWED ErrorCode = 7
-	// The state of the thing does not allow this now. details says which state it is in.
+	// The current state of the resource does not allow this. details has the state.
 	ErrorCode_ERROR_CODE_CONFLICT ErrorCode = 8
-	// The thing existed and has ended. Create a new one.
+	// The resource has ended. Create a new one.
 	ErrorCode_ERROR_CODE_GONE ErrorCode = 9
 	// The body or frame is larger than the limit in details.limit_bytes.
 	ErrorCode_ERROR_CODE_PAYLOAD_TOO_LARGE ErrorCode = 10
@@ -60,7 +61,7 @@ const (
 	ErrorCode_ERROR_CODE_PROVIDER_UNREACHABLE ErrorCode = 14
 	// A part of kaged is starting, stopping or unreachable. details.subsystem names it; try again shortly.
 	ErrorCode_ERROR_CODE_UNAVAILABLE ErrorCode = 15
-	// The caller went away or the work was cancelled.
+	// The caller disconnected or the work was cancelled.
 	ErrorCode_ERROR_CODE_CANCELLED ErrorCode = 16
 	// The work took longer than its limit and was stopped.
 	ErrorCode_ERROR_CODE_DEADLINE_EXCEEDED ErrorCode = 17
@@ -70,14 +71,14 @@ const (
 	ErrorCode_ERROR_CODE_PROVIDER_AUTH_FAILED ErrorCode = 19
 	// The provider limits requests and every retry was used up. Wait, or add a fallback model.
 	ErrorCode_ERROR_CODE_PROVIDER_RATE_LIMITED ErrorCode = 20
-	// The provider's answer broke off or was not what its protocol says.
+	// The provider's answer broke off or violated its protocol.
 	ErrorCode_ERROR_CODE_PROVIDER_BAD_RESPONSE ErrorCode = 21
 	// The provider refused the request as invalid. The message carries its reason.
 	ErrorCode_ERROR_CODE_PROVIDER_REJECTED ErrorCode = 22
 	// The conversation is larger than the model's context window, and no more of it may be dropped. Start a new session, or
 	// give the agent a model with a larger window.
 	ErrorCode_ERROR_CODE_CONTEXT_OVERFLOW ErrorCode = 23
-	// The alias an agent names is not bound. Bind it under [models] in local.toml.
+	// The model alias of an agent is not bound. Bind it under [models] in local.toml.
 	ErrorCode_ERROR_CODE_MODEL_ALIAS_NOT_FOUND ErrorCode = 24
 	// A prompt file an agent names is not there, is not a regular file, or is larger than 1 MiB.
 	ErrorCode_ERROR_CODE_PROMPT_NOT_FOUND ErrorCode = 25
@@ -91,15 +92,15 @@ const (
 	ErrorCode_ERROR_CODE_SESSION_ATTACHED ErrorCode = 29
 	// Another process holds the session's lease. Resolve the holder again and retry there.
 	ErrorCode_ERROR_CODE_STALE_LEASE ErrorCode = 30
-	// The audit record could not be stored, so the call was not made.
+	// The audit record could not be stored, so the call was not executed.
 	ErrorCode_ERROR_CODE_AUDIT_FAILED ErrorCode = 31
-	// The rehearsal script has no step for this request. The message says what came and what was expected.
+	// The rehearsal script has no step for this request. The message has the received and the expected request.
 	ErrorCode_ERROR_CODE_SCRIPT_MISMATCH ErrorCode = 32
 	// The tool does not exist or is not enabled for this agent. Use one of the tools you were given.
 	ErrorCode_ERROR_CODE_TOOL_NOT_FOUND ErrorCode = 33
 	// The parameters do not match the tool's schema, or a path leaves the project. details names the field.
 	ErrorCode_ERROR_CODE_INVALID_PARAMS ErrorCode = 34
-	// The agent's cage or the operator's rules do not allow this. details.required says what would be needed.
+	// The agent's cage or the operator's rules do not allow this. details.required names the missing grant.
 	ErrorCode_ERROR_CODE_CAPABILITY_DENIED ErrorCode = 35
 	// The tool needs a wider seccomp profile than the agent's cage has.
 	ErrorCode_ERROR_CODE_SECCOMP_INSUFFICIENT ErrorCode = 36
@@ -111,7 +112,7 @@ const (
 	ErrorCode_ERROR_CODE_FILE_EXISTS ErrorCode = 39
 	// The file was not read by this agent in this session. Read the file before overwriting it.
 	ErrorCode_ERROR_CODE_FILE_NOT_READ ErrorCode = 40
-	// The file is not what it was when it was read. Read it again, then redo the change.
+	// The file has changed since it was read. Read it again, then repeat the change.
 	ErrorCode_ERROR_CODE_FILE_CHANGED_SINCE_READ ErrorCode = 41
 	// Another call is changing the file and did not finish within five seconds. Try again.
 	ErrorCode_ERROR_CODE_FILE_BUSY ErrorCode = 42
@@ -133,64 +134,66 @@ const (
 	ErrorCode_ERROR_CODE_INVALID_PATTERN ErrorCode = 50
 	// The command could not be started. The message carries the system's reason.
 	ErrorCode_ERROR_CODE_SHELL_SPAWN_FAILED ErrorCode = 51
-	// The tool ran out of its time and was stopped.
+	// The tool reached its time limit and was stopped.
 	ErrorCode_ERROR_CODE_TIMEOUT ErrorCode = 52
 	// The operator's local.toml cannot be used. details holds the path, line and column; correct it and try again.
 	ErrorCode_ERROR_CODE_LOCAL_CONFIG_INVALID ErrorCode = 53
 	// There is no background process of this id that the agent may see. Ids come from shell.exec with background; the action
 	// list shows those there are.
 	ErrorCode_ERROR_CODE_PROCESS_NOT_FOUND ErrorCode = 54
-	// The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still
-	// returns what it wrote, where that is kept.
+	// The background process has ended or was lost, so it takes no input and no signal. details.status says which;
+	// poll still returns its stored output.
 	ErrorCode_ERROR_CODE_PROCESS_ENDED ErrorCode = 55
 	// The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the
 	// operator to do it.
 	ErrorCode_ERROR_CODE_COMMAND_BLOCKED ErrorCode = 56
-	// The call would need an operator's approval, or a place in the job's policy, and nobody can be asked here. Do it another
-	// way, or say what you would have done.
+	// The call needs an operator's approval, or an entry in the job's policy, and no operator can be asked. Do it
+	// another way, or describe the call that you would have made.
 	ErrorCode_ERROR_CODE_APPROVAL_REQUIRED ErrorCode = 57
-	// The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.
+	// The operator denied the call. Do not repeat it; the message carries the operator's comment.
 	ErrorCode_ERROR_CODE_APPROVAL_DENIED ErrorCode = 58
-	// The operator was asked and did not answer in time, so the call was not made. Go on without it, or say what is needed.
+	// The operator did not answer in time, so the call was not executed. Continue without it, or say what is needed.
 	ErrorCode_ERROR_CODE_APPROVAL_EXPIRED ErrorCode = 59
-	// The patch is not what a patch looks like. The message names the line and what is expected there; write it again as a whole.
+	// The patch is malformed. The message names the line and the expected form; write the whole patch again.
 	ErrorCode_ERROR_CODE_PATCH_INVALID ErrorCode = 60
-	// A hunk's lines are not in the file as it is now, so no file was changed. details shows the nearest text; read that place
-	// again and correct the hunk.
+	// The lines of a hunk are not in the current file, so no file was changed. details shows the nearest text; read
+	// that place again and correct the hunk.
 	ErrorCode_ERROR_CODE_HUNK_NOT_FOUND ErrorCode = 61
-	// A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line above the
-	// place that is meant.
+	// A hunk fits in several places, so no file was changed. Give it more context lines, or an @@ header with a line
+	// above the intended place.
 	ErrorCode_ERROR_CODE_HUNK_AMBIGUOUS ErrorCode = 62
-	// The cage's policy names something that is not there, is a link, or cannot be granted. Correct the cage block.
+	// The cage's policy names a path that is missing, is a link, or cannot be granted. Correct the cage block.
 	ErrorCode_ERROR_CODE_CAGE_POLICY_INVALID ErrorCode = 63
-	// The agent's cage reached a limit that ends it, and its run with it. details.limit names it; do with less, or raise it.
+	// The agent's cage reached a limit, which ended the cage and its run. details.limit names it; use less, or raise
+	// it.
 	ErrorCode_ERROR_CODE_CAGE_LIMIT_REACHED ErrorCode = 64
-	// What was asked for is more than may be used: details.resource says of what, details.limit how much. Do with less.
+	// The request exceeds a budget: details.resource names the resource, details.limit its limit. Use less.
 	ErrorCode_ERROR_CODE_BUDGET_EXCEEDED ErrorCode = 65
 	// A rule of the agent's policy forbids the request. details.rule names it: change the project file, or ask for less.
 	ErrorCode_ERROR_CODE_POLICY_VIOLATION ErrorCode = 67
-	// The agent made the same calls over and over with the same results, was told so, and did it again. details.tool says which
-	// tool, details.repeats how often. Say what is to be done differently.
+	// The agent repeated the same calls with the same results, even after a warning. details.tool names the tool,
+	// details.repeats the number of repetitions. Do something else.
 	ErrorCode_ERROR_CODE_LOOP_DETECTED ErrorCode = 68
-	// The text holds a marker like [redacted:RULE], which stands for a secret that the agent was not shown. details.markers lists
-	// them. Change the text around it, in smaller pieces.
+	// The text contains a marker like [redacted:RULE], which replaces a secret that the agent cannot see.
+	// details.markers lists them. Change the text around it, in smaller pieces.
 	ErrorCode_ERROR_CODE_REDACTED_TEXT ErrorCode = 69
-	// The project has no issue with this number. kaged.issue list shows those there are.
+	// The project has no issue with this number. kaged.issue list shows the existing ones.
 	ErrorCode_ERROR_CODE_ISSUE_NOT_FOUND ErrorCode = 80
-	// The issue or the todo cannot go there from where it stands. details.legal lists where it can go.
+	// The issue or todo cannot change to this status. details.legal lists the allowed ones.
 	ErrorCode_ERROR_CODE_INVALID_TRANSITION ErrorCode = 81
 	// The session is bound to no issue, so it has no todos. Ask the operator to bind one, or work without.
 	ErrorCode_ERROR_CODE_NO_BOUND_ISSUE ErrorCode = 82
-	// No todo, or more than one, has this content. details lists those there are; name one by its full text.
+	// No todo, or more than one, has this content. details lists the existing todos; name one by its full text.
 	ErrorCode_ERROR_CODE_TODO_NOT_FOUND ErrorCode = 83
 	// Todos have no ids for agents. Name the todo by its full text.
 	ErrorCode_ERROR_CODE_CONTENT_ADDRESSING_HINT ErrorCode = 84
-	// The program of the language server is not installed, or the agent's cage does not show it. details.command names it and
-	// details.install how it is installed; the other tools work without it.
+	// The program of the language server is not installed, or the agent's cage does not show it. details.command
+	// names it and details.install has the command that installs it; the other tools work without it.
 	ErrorCode_ERROR_CODE_LSP_SERVER_NOT_FOUND ErrorCode = 85
 	// The language server crashed too often in this session and is not started again, or cannot be reached. Work without it, or use the action reload.
 	ErrorCode_ERROR_CODE_LSP_SERVER_UNAVAILABLE ErrorCode = 86
-	// The language server refuses the rename: what stands there has no name, or the new one cannot be used. The message has its reason.
+	// The language server refuses the rename: there is no symbol at this place, or the new name is invalid. The
+	// message has its reason.
 	ErrorCode_ERROR_CODE_RENAME_NOT_POSSIBLE ErrorCode = 87
 	// The rename would change files that the agent may not write, so none was changed. details.paths names them.
 	ErrorCode_ERROR_CODE_RENAME_SCOPE_EXCEEDS_CAGE ErrorCode = 88
@@ -199,10 +202,10 @@ const (
 	ErrorCode_ERROR_CODE_DAP_REQUIRES_RELAXED_SECCOMP ErrorCode = 90
 	// There is no debug session, or its program or its adapter has ended. Start another with the action launch or attach.
 	ErrorCode_ERROR_CODE_DAP_SESSION_ENDED ErrorCode = 91
-	// The debug adapter is not installed, is too old, or is not to be seen in the agent's cage. details.command names it and
-	// details.install how it is installed.
+	// The debug adapter is not installed, is too old, or is not visible in the agent's cage. details.command names it
+	// and details.install has the command that installs it.
 	ErrorCode_ERROR_CODE_DAP_ADAPTER_NOT_FOUND ErrorCode = 92
-	// The debug adapter or the program does not do what was asked for; the message has the adapter's reason.
+	// The debug adapter refused the request, or the program failed; the message has the adapter's reason.
 	ErrorCode_ERROR_CODE_DAP_REQUEST_FAILED ErrorCode = 93
 )
 
@@ -405,7 +408,7 @@ func (ErrorCode) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_common_v1_error_proto_rawDescGZIP(), []int{0}
 }
 
-// Error is a failure as it is shown: in stored runs, in frames and in tool results.
+// Error is a failure in stored runs, frames and tool results.
 type Error struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What went wrong.
@@ -414,7 +417,7 @@ type Error struct {
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Structured detail, by key.
 	Details *structpb.Struct `protobuf:"bytes,3,opt,name=details,proto3" json:"details,omitempty"`
-	// The HTTP status, where this occurrence has another than its code; 0 otherwise.
+	// The HTTP status, if it differs from the code's; else 0.
 	HttpStatus    int32 `protobuf:"varint,4,opt,name=http_status,json=httpStatus,proto3" json:"http_status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -28,7 +28,7 @@ type LanguageServer struct {
 	Lang string `protobuf:"bytes,1,opt,name=lang,proto3" json:"lang,omitempty"`
 	// The program and its arguments.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	// The extensions of its files, such as .zig; empty for those that kaged knows.
+	// The extensions of its files, such as .zig; empty for the extensions that kaged knows.
 	Extensions    []string `protobuf:"bytes,3,rep,name=extensions,proto3" json:"extensions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -85,7 +85,7 @@ func (x *LanguageServer) GetExtensions() []string {
 	return nil
 }
 
-// RunningLanguageServer is a language server that runs, is stopped or gave up.
+// RunningLanguageServer is a language server that is running, stopped or failed.
 type RunningLanguageServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -98,9 +98,9 @@ type RunningLanguageServer struct {
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
 	// Its process id, or 0.
 	Pid int64 `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`
-	// How often it was started again after a crash.
+	// The number of restarts after crashes.
 	RestartCount int32 `protobuf:"varint,6,opt,name=restart_count,json=restartCount,proto3" json:"restart_count,omitempty"`
-	// How many documents it has open.
+	// The number of its open documents.
 	OpenFiles int32 `protobuf:"varint,7,opt,name=open_files,json=openFiles,proto3" json:"open_files,omitempty"`
 	// The project and its root.
 	ProjectId string `protobuf:"bytes,8,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -110,7 +110,7 @@ type RunningLanguageServer struct {
 	Caged bool `protobuf:"varint,10,opt,name=caged,proto3" json:"caged,omitempty"`
 	// When it started, in milliseconds.
 	StartedAt int64 `protobuf:"varint,11,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The end of its standard error.
+	// The last part of its standard error.
 	Log           string `protobuf:"bytes,12,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

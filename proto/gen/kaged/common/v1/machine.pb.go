@@ -26,7 +26,7 @@ type CageReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How they are enforced: userns, setuid, or "" if unavailable.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// Why they are unavailable.
+	// The reason, if they are unavailable.
 	Unavailable string `protobuf:"bytes,2,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
 	// The layers of a cage.
 	Layers        []*CageLayerReport `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
@@ -85,7 +85,7 @@ func (x *CageReport) GetLayers() []*CageLayerReport {
 	return nil
 }
 
-// CageLayerReport is one thing cages are made of.
+// CageLayerReport describes one layer of a cage.
 type CageLayerReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
@@ -94,9 +94,9 @@ type CageLayerReport struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// The enforcing mechanism.
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// Why it is not enforced.
+	// The reason, if it is not enforced.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The command or setting that mends it.
+	// The command or setting that fixes it.
 	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -167,7 +167,7 @@ func (x *CageLayerReport) GetFix() string {
 	return ""
 }
 
-// LanguageServerReport is the server of a language as far as a machine has it.
+// LanguageServerReport is the state of a language's server on a machine.
 type LanguageServerReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The language.
@@ -176,9 +176,9 @@ type LanguageServerReport struct {
 	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
 	// The program's path.
 	Program string `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"`
-	// Whether a cage shows it.
+	// Whether it is visible in a cage.
 	InCage bool `protobuf:"varint,4,opt,name=in_cage,json=inCage,proto3" json:"in_cage,omitempty"`
-	// Why a cage does not show it.
+	// The reason why it is not visible in a cage.
 	CageReason string `protobuf:"bytes,5,opt,name=cage_reason,json=cageReason,proto3" json:"cage_reason,omitempty"`
 	// The command that installs it.
 	Install       string `protobuf:"bytes,6,opt,name=install,proto3" json:"install,omitempty"`
@@ -258,7 +258,7 @@ func (x *LanguageServerReport) GetInstall() string {
 	return ""
 }
 
-// MachineCheck is one thing that was looked at.
+// MachineCheck is one check of a machine.
 type MachineCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.

@@ -99,8 +99,8 @@ func (Service) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_common_v1_options_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorSpec says how a code travels: its gRPC status, its HTTP status where that is not the usual one of the
-// gRPC status, and whether the same request may succeed if it is sent again unchanged.
+// ErrorSpec has the forms of a code: its gRPC status, its HTTP status if it is not the default for the gRPC status,
+// and whether an unchanged request may succeed later.
 type ErrorSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gRPC status code (google.rpc.Code).
@@ -258,7 +258,7 @@ var file_kaged_common_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 
 // Extension fields to descriptorpb.EnumValueOptions.
 var (
-	// How an ErrorCode travels. Every code but the unspecified one has it.
+	// The forms of an ErrorCode. Every code but the unspecified one has them.
 	//
 	// optional kaged.common.v1.ErrorSpec error = 50100;
 	E_Error = &file_kaged_common_v1_options_proto_extTypes[0]
@@ -279,8 +279,8 @@ var (
 	//
 	// optional bool omit_empty = 50102;
 	E_OmitEmpty = &file_kaged_common_v1_options_proto_extTypes[3]
-	// The bytes are one JSON value, which stands in the JSON as it is. A google.protobuf.Value is three messages for each level of
-	// nesting, and a message may not nest as deeply as JSON may.
+	// The bytes are one JSON value, which is copied into the JSON unchanged. A google.protobuf.Value needs three
+	// messages for each level of nesting, and messages cannot nest as deeply as JSON.
 	//
 	// optional bool raw_json = 50103;
 	E_RawJson = &file_kaged_common_v1_options_proto_extTypes[4]
@@ -292,16 +292,16 @@ var (
 
 // Extension fields to descriptorpb.MethodOptions.
 var (
-	// The RPC is answered without an operator: its caller is another service, or is not signed in yet. Without it a
-	// call that carries no operator is refused with unauthenticated.
+	// The RPC needs no operator: its caller is another service, or is not signed in yet. Other calls without an
+	// operator fail with unauthenticated.
 	//
 	// optional bool without_operator = 50110;
 	E_WithoutOperator = &file_kaged_common_v1_options_proto_extTypes[6]
-	// The RPC is answered while the database does not answer.
+	// The RPC works while the database is unavailable.
 	//
 	// optional bool without_storage = 50111;
 	E_WithoutStorage = &file_kaged_common_v1_options_proto_extTypes[7]
-	// The only services that may call the RPC between hosts, instead of those that callers of its service names.
+	// The only services that may call the RPC between hosts. It overrides callers of its service.
 	//
 	// repeated kaged.common.v1.Service only_callers = 50150;
 	E_OnlyCallers = &file_kaged_common_v1_options_proto_extTypes[8]
@@ -309,8 +309,8 @@ var (
 
 // Extension fields to descriptorpb.ServiceOptions.
 var (
-	// The services that may call its RPCs between hosts. A debugging certificate may call every RPC, and where the option is
-	// absent it alone may.
+	// The services that may call its RPCs between hosts. A debugging certificate may call every RPC. Without the
+	// option no service may.
 	//
 	// repeated kaged.common.v1.Service callers = 50151;
 	E_Callers = &file_kaged_common_v1_options_proto_extTypes[9]

@@ -26,7 +26,7 @@ type RunningProcess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The session it runs for and ends with.
+	// The session, with which it ends.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The project.
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -42,11 +42,11 @@ type RunningProcess struct {
 	Command string `protobuf:"bytes,8,opt,name=command,proto3" json:"command,omitempty"`
 	// When it started.
 	StartedAt int64 `protobuf:"varint,9,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Resident memory in bytes of it and everything it started.
+	// Resident memory in bytes of it and its descendants.
 	MemoryBytes int64 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// CPU time in milliseconds of it and everything it started.
+	// CPU time in milliseconds of it and its descendants.
 	CpuMs int64 `protobuf:"varint,11,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
-	// Whether it outlives the tool call that started it.
+	// Whether it continues after the end of the tool call that started it.
 	Background bool `protobuf:"varint,12,opt,name=background,proto3" json:"background,omitempty"`
 	// Whether it has a terminal. The channel pty:<id> of its session's socket shows a background process.
 	Terminal      bool `protobuf:"varint,13,opt,name=terminal,proto3" json:"terminal,omitempty"`
@@ -175,30 +175,30 @@ func (x *RunningProcess) GetTerminal() bool {
 	return false
 }
 
-// RunningCage is a cage that lives.
+// RunningCage is a live cage.
 type RunningCage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The session it belongs to and ends with.
+	// The session, with which it ends.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The project.
 	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
-	// The run it was made for.
+	// The run for which it was created.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The tree path of the agent in it.
 	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// How it is enforced: userns, or setuid where root has no user namespaces.
+	// Its tier: userns, or setuid for root without user namespaces.
 	Tier string `protobuf:"bytes,6,opt,name=tier,proto3" json:"tier,omitempty"`
-	// The parts of its policy that are enforced by watching rather than by the kernel, each a sentence.
+	// The parts of its policy that are enforced by polling and not by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,7,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
-	// When it was made.
+	// Its creation time.
 	StartedAt int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Resident memory in bytes of everything in it.
+	// Resident memory of its processes in bytes.
 	MemoryBytes int64 `protobuf:"varint,9,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// CPU time in milliseconds of everything that ever ran in it.
+	// CPU time of all its processes so far, in milliseconds.
 	CpuMs int64 `protobuf:"varint,10,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
-	// How many processes are in it.
+	// The number of its processes.
 	Processes     int32 `protobuf:"varint,11,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

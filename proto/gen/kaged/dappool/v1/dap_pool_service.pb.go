@@ -26,7 +26,7 @@ const (
 type Action int32
 
 const (
-	// Not said.
+	// Not specified.
 	Action_ACTION_UNSPECIFIED Action = 0
 	// Set a breakpoint at a line or a function, or choose exceptions.
 	Action_ACTION_SET_BREAKPOINT Action = 1
@@ -38,11 +38,11 @@ const (
 	Action_ACTION_SET_INSTRUCTION_BREAKPOINT Action = 4
 	// Remove a breakpoint from an instruction.
 	Action_ACTION_REMOVE_INSTRUCTION_BREAKPOINT Action = 5
-	// Ask how a variable can be watched.
+	// Query whether a variable can be watched.
 	Action_ACTION_DATA_BREAKPOINT_INFO Action = 6
 	// Watch data.
 	Action_ACTION_SET_DATA_BREAKPOINT Action = 7
-	// Watch data no more.
+	// Stop watching data.
 	Action_ACTION_REMOVE_DATA_BREAKPOINT Action = 8
 	// Step into calls.
 	Action_ACTION_STEP_INTO Action = 9
@@ -50,7 +50,7 @@ const (
 	Action_ACTION_STEP_OVER Action = 10
 	// Step out of the function.
 	Action_ACTION_STEP_OUT Action = 11
-	// Run on; of a program that runs, wait for its next stop.
+	// Continue; if the program is running, wait for its next stop.
 	Action_ACTION_CONTINUE Action = 12
 	// Stop a program that runs.
 	Action_ACTION_PAUSE Action = 13
@@ -275,7 +275,7 @@ type StartRequest struct {
 	Runtime string `protobuf:"bytes,6,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// Attach to a program instead of launching one.
 	Attach bool `protobuf:"varint,7,opt,name=attach,proto3" json:"attach,omitempty"`
-	// How the program is run: debug, test or exec; empty for the runtime's default.
+	// The mode of the program: debug, test or exec; empty for the runtime's default.
 	Mode string `protobuf:"bytes,8,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The program, absolute: a file, or a folder of a package.
 	Program string `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`
@@ -287,7 +287,7 @@ type StartRequest struct {
 	Cwd string `protobuf:"bytes,12,opt,name=cwd,proto3" json:"cwd,omitempty"`
 	// Stop at the program's entry.
 	StopOnEntry bool `protobuf:"varint,13,opt,name=stop_on_entry,json=stopOnEntry,proto3" json:"stop_on_entry,omitempty"`
-	// For attach: the port that the program waits at for a debugger.
+	// For attach: the port on which the program waits for a debugger.
 	Port int32 `protobuf:"varint,14,opt,name=port,proto3" json:"port,omitempty"`
 	// For attach: the process.
 	ProcessId int32 `protobuf:"varint,15,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
@@ -448,7 +448,7 @@ func (x *StartRequest) GetAdapters() []*v1.DebugAdapter {
 	return nil
 }
 
-// StartResponse says how the session began.
+// StartResponse is the state at the beginning of the session.
 type StartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state of the program.
@@ -503,7 +503,7 @@ func (x *StartResponse) GetRecords() []*v1.AuditRecord {
 	return nil
 }
 
-// ActRequest is one action. Which fields count depends on it.
+// ActRequest is one action, with the fields that it needs.
 type ActRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debugging agent.
@@ -512,7 +512,7 @@ type ActRequest struct {
 	Action Action `protobuf:"varint,2,opt,name=action,proto3,enum=kaged.dappool.v1.Action" json:"action,omitempty"`
 	// The session, empty for the agent's only one.
 	DebugSessionId string `protobuf:"bytes,3,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// How long the next stop is waited for, in milliseconds; 0 for the configured time.
+	// The maximum wait for the next stop, in milliseconds; 0 for the configured time.
 	TimeoutMs int64 `protobuf:"varint,4,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// The file of a breakpoint, absolute.
 	Path string `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
@@ -542,9 +542,9 @@ type ActRequest struct {
 	VariablesReference int64 `protobuf:"varint,17,opt,name=variables_reference,json=variablesReference,proto3" json:"variables_reference,omitempty"`
 	// The thread, 0 for the one that stopped.
 	ThreadId int64 `protobuf:"varint,18,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// How many frames at most.
+	// The maximum number of frames.
 	Levels int32 `protobuf:"varint,19,opt,name=levels,proto3" json:"levels,omitempty"`
-	// The first frame, variable or module that is wanted, from 0.
+	// The first frame, variable or module, from 0.
 	First int32 `protobuf:"varint,20,opt,name=first,proto3" json:"first,omitempty"`
 	// The frame, from 0, the top.
 	FrameId int32 `protobuf:"varint,21,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
@@ -560,7 +560,7 @@ type ActRequest struct {
 	Context string `protobuf:"bytes,26,opt,name=context,proto3" json:"context,omitempty"`
 	// The memory reference.
 	MemoryReference string `protobuf:"bytes,27,opt,name=memory_reference,json=memoryReference,proto3" json:"memory_reference,omitempty"`
-	// How many bytes, instructions, variables or modules.
+	// The number of bytes, instructions, variables or modules.
 	Count int32 `protobuf:"varint,28,opt,name=count,proto3" json:"count,omitempty"`
 	// An offset in instructions.
 	InstructionOffset int32 `protobuf:"varint,29,opt,name=instruction_offset,json=instructionOffset,proto3" json:"instruction_offset,omitempty"`
@@ -568,7 +568,7 @@ type ActRequest struct {
 	ResolveSymbols bool `protobuf:"varint,30,opt,name=resolve_symbols,json=resolveSymbols,proto3" json:"resolve_symbols,omitempty"`
 	// The bytes to write, in base64.
 	Data string `protobuf:"bytes,31,opt,name=data,proto3" json:"data,omitempty"`
-	// It is enough to write a part of them.
+	// Whether a partial write is acceptable.
 	AllowPartial bool `protobuf:"varint,32,opt,name=allow_partial,json=allowPartial,proto3" json:"allow_partial,omitempty"`
 	// The command of a request.
 	Command string `protobuf:"bytes,33,opt,name=command,proto3" json:"command,omitempty"`
@@ -901,7 +901,7 @@ func (x *Exceptions) GetFilters() []string {
 	return nil
 }
 
-// ActResponse is the answer to an action. The set field depends on it.
+// ActResponse is the answer to an action. The action determines which fields are set.
 type ActResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state of the program, after an action that waits for a stop.
@@ -912,7 +912,7 @@ type ActResponse struct {
 	Breakpoints []*v1.DebugBreakpoint `protobuf:"bytes,3,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	// The frames.
 	Frames []*v1.DebugFrame `protobuf:"bytes,4,rep,name=frames,proto3" json:"frames,omitempty"`
-	// How many frames, variables, modules or sources there are.
+	// The number of frames, variables, modules or sources.
 	Total int32 `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`
 	// The threads.
 	Threads []*v1.DebugThread `protobuf:"bytes,6,rep,name=threads,proto3" json:"threads,omitempty"`
@@ -940,7 +940,7 @@ type ActResponse struct {
 	Records []*v1.AuditRecord `protobuf:"bytes,17,rep,name=records,proto3" json:"records,omitempty"`
 	// The session.
 	DebugSessionId string `protobuf:"bytes,18,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
-	// How operators moved the program since the agent's last answer.
+	// The operators' actions since the agent's last answer.
 	Moves         []*v1.DebugMove `protobuf:"bytes,19,rep,name=moves,proto3" json:"moves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1116,7 +1116,7 @@ type Scope struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The reference of its variables.
 	VariablesReference int64 `protobuf:"varint,2,opt,name=variables_reference,json=variablesReference,proto3" json:"variables_reference,omitempty"`
-	// It takes long to list.
+	// Listing it takes long.
 	Expensive     bool `protobuf:"varint,3,opt,name=expensive,proto3" json:"expensive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1176,7 +1176,7 @@ func (x *Scope) GetExpensive() bool {
 // DataInfo says how a variable can be watched.
 type DataInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The reference to watch it by, empty if it cannot be.
+	// The reference for watching it, empty if it cannot be watched.
 	DataId string `protobuf:"bytes,1,opt,name=data_id,json=dataId,proto3" json:"data_id,omitempty"`
 	// The text for people.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -1244,9 +1244,9 @@ type Instruction struct {
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// Its text.
 	Instruction string `protobuf:"bytes,2,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The symbol that it is in, empty for unknown.
+	// Its symbol, empty if unknown.
 	Symbol string `protobuf:"bytes,3,opt,name=symbol,proto3" json:"symbol,omitempty"`
-	// The file that it is made from, absolute; empty for unknown.
+	// Its source file, absolute; empty if unknown.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// The line.
 	Line          int32 `protobuf:"varint,5,opt,name=line,proto3" json:"line,omitempty"`
@@ -1322,13 +1322,13 @@ func (x *Instruction) GetLine() int32 {
 // Memory is a piece of memory.
 type Memory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it begins.
+	// Its address.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// The bytes in base64.
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	// How many bytes behind it cannot be read.
+	// The number of unreadable bytes after it.
 	UnreadableBytes int32 `protobuf:"varint,3,opt,name=unreadable_bytes,json=unreadableBytes,proto3" json:"unreadable_bytes,omitempty"`
-	// How many bytes were written.
+	// The number of written bytes.
 	BytesWritten  int32 `protobuf:"varint,4,opt,name=bytes_written,json=bytesWritten,proto3" json:"bytes_written,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1520,7 +1520,7 @@ func (x *EndRunRequest) GetRunId() string {
 	return ""
 }
 
-// EndRunResponse holds the untold records.
+// EndRunResponse holds the unreported records.
 type EndRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Records of debug sessions, for the audit.
@@ -1773,11 +1773,11 @@ type ViewRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The debug session, empty for the last one that is active, or else the last.
+	// The debug session; empty selects the last active one, or else the last one.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The frame of the variables, from 0, the top.
 	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
-	// The first byte of output that is wanted.
+	// The offset of the first byte of output.
 	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1905,18 +1905,18 @@ func (x *ViewResponse) GetRoot() string {
 	return ""
 }
 
-// ControlRequest moves a program.
+// ControlRequest controls a program.
 type ControlRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The debug session, empty for the last one that is active.
+	// The debug session; empty selects the last active one.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The operator.
 	OperatorId string `protobuf:"bytes,3,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// ACTION_PAUSE, ACTION_CONTINUE, ACTION_STEP_INTO, ACTION_STEP_OVER, ACTION_STEP_OUT or ACTION_EVALUATE.
 	Action Action `protobuf:"varint,4,opt,name=action,proto3,enum=kaged.dappool.v1.Action" json:"action,omitempty"`
-	// How long the next stop is waited for, in milliseconds, at least 1.
+	// The maximum wait for the next stop, in milliseconds, at least 1.
 	TimeoutMs int64 `protobuf:"varint,5,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// The thread, 0 for the one that stopped.
 	ThreadId int64 `protobuf:"varint,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
@@ -2017,7 +2017,7 @@ func (x *ControlRequest) GetFrameId() int32 {
 // ControlResponse is the result.
 type ControlResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The state of the program, after a move.
+	// The state of the program after an action.
 	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The value of an expression.
 	Result *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`

@@ -32,31 +32,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DAPPoolService runs debug adapters where a project's files are, and debugs programs with them. A debug session belongs to
-// an agent's invocation in a run, and ends with the run at the latest.
+// DAPPoolService runs debug adapters beside a project's files, and debugs programs with them. A debug session
+// belongs to an agent's invocation in a run, and ends with the run at the latest.
 type DAPPoolServiceClient interface {
-	// Start begins a debug session by launching a program or attaching to one, and returns when the program is stopped at its
-	// entry, or runs. Fails with conflict if the agent has a session already, with dap_requires_relaxed_seccomp if its cage
-	// keeps the adapter from tracing, with dap_adapter_not_found, with dap_request_failed if the adapter cannot begin, with
-	// timeout, and with invalid_params.
+	// Start begins a debug session by launching a program or attaching to one, and returns once the program is
+	// stopped at its entry or running. Fails with conflict if the agent has a session already, with
+	// dap_requires_relaxed_seccomp if its cage keeps the adapter from tracing, with dap_adapter_not_found, with
+	// dap_request_failed if the adapter cannot begin, with timeout, and with invalid_params.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
-	// Act does one action on a session. Fails with dap_session_ended if the session is unknown or over, with conflict
-	// while the program runs and the action needs it stopped, with dap_request_failed if the adapter refuses or does
-	// not offer it, with timeout, and with invalid_params.
+	// Act executes one action in a session. Fails with dap_session_ended if the session is unknown or over, with
+	// conflict while the program runs and the action needs it stopped, with dap_request_failed if the adapter refuses
+	// or does not offer it, with timeout, and with invalid_params.
 	Act(ctx context.Context, in *ActRequest, opts ...grpc.CallOption) (*ActResponse, error)
-	// EndRun ends the debug sessions of a run and returns when they are gone.
+	// EndRun ends the debug sessions of a run and returns after their end.
 	EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error)
-	// ListDebugSessions says which sessions there are, the oldest first.
+	// ListDebugSessions lists the sessions, the oldest first.
 	ListDebugSessions(ctx context.Context, in *ListDebugSessionsRequest, opts ...grpc.CallOption) (*ListDebugSessionsResponse, error)
-	// Watch streams the events of a run's debug sessions, until the stream ends. A watcher that comes late is told of
-	// the sessions there are and of their present stops; one that is slow misses stops that the program has left, and
-	// output.
+	// Watch streams the events of a run's debug sessions, until the stream ends. It begins with the existing sessions
+	// and their current stops. A slow watcher misses output, and stops from which the program has continued.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEvent], error)
-	// View shows a debug session of a kaged session to people. It is a read, and the agent's output is left to the
-	// agent.
+	// View returns a debug session of a kaged session, for people. It does not consume the agent's output.
 	View(ctx context.Context, in *ViewRequest, opts ...grpc.CallOption) (*ViewResponse, error)
-	// Control moves a program for an operator; the agent's next answer says so. Fails as Act does, with not_found for a debug
-	// session that is not there, and with invalid_params for an action that is not offered.
+	// Control controls a program for an operator; the agent's next answer says so. Fails as Act does, with not_found
+	// for an unknown debug session, and with invalid_params for another action.
 	Control(ctx context.Context, in *ControlRequest, opts ...grpc.CallOption) (*ControlResponse, error)
 }
 
@@ -151,31 +149,29 @@ func (c *dAPPoolServiceClient) Control(ctx context.Context, in *ControlRequest, 
 // All implementations must embed UnimplementedDAPPoolServiceServer
 // for forward compatibility.
 //
-// DAPPoolService runs debug adapters where a project's files are, and debugs programs with them. A debug session belongs to
-// an agent's invocation in a run, and ends with the run at the latest.
+// DAPPoolService runs debug adapters beside a project's files, and debugs programs with them. A debug session
+// belongs to an agent's invocation in a run, and ends with the run at the latest.
 type DAPPoolServiceServer interface {
-	// Start begins a debug session by launching a program or attaching to one, and returns when the program is stopped at its
-	// entry, or runs. Fails with conflict if the agent has a session already, with dap_requires_relaxed_seccomp if its cage
-	// keeps the adapter from tracing, with dap_adapter_not_found, with dap_request_failed if the adapter cannot begin, with
-	// timeout, and with invalid_params.
+	// Start begins a debug session by launching a program or attaching to one, and returns once the program is
+	// stopped at its entry or running. Fails with conflict if the agent has a session already, with
+	// dap_requires_relaxed_seccomp if its cage keeps the adapter from tracing, with dap_adapter_not_found, with
+	// dap_request_failed if the adapter cannot begin, with timeout, and with invalid_params.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
-	// Act does one action on a session. Fails with dap_session_ended if the session is unknown or over, with conflict
-	// while the program runs and the action needs it stopped, with dap_request_failed if the adapter refuses or does
-	// not offer it, with timeout, and with invalid_params.
+	// Act executes one action in a session. Fails with dap_session_ended if the session is unknown or over, with
+	// conflict while the program runs and the action needs it stopped, with dap_request_failed if the adapter refuses
+	// or does not offer it, with timeout, and with invalid_params.
 	Act(context.Context, *ActRequest) (*ActResponse, error)
-	// EndRun ends the debug sessions of a run and returns when they are gone.
+	// EndRun ends the debug sessions of a run and returns after their end.
 	EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error)
-	// ListDebugSessions says which sessions there are, the oldest first.
+	// ListDebugSessions lists the sessions, the oldest first.
 	ListDebugSessions(context.Context, *ListDebugSessionsRequest) (*ListDebugSessionsResponse, error)
-	// Watch streams the events of a run's debug sessions, until the stream ends. A watcher that comes late is told of
-	// the sessions there are and of their present stops; one that is slow misses stops that the program has left, and
-	// output.
+	// Watch streams the events of a run's debug sessions, until the stream ends. It begins with the existing sessions
+	// and their current stops. A slow watcher misses output, and stops from which the program has continued.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchEvent]) error
-	// View shows a debug session of a kaged session to people. It is a read, and the agent's output is left to the
-	// agent.
+	// View returns a debug session of a kaged session, for people. It does not consume the agent's output.
 	View(context.Context, *ViewRequest) (*ViewResponse, error)
-	// Control moves a program for an operator; the agent's next answer says so. Fails as Act does, with not_found for a debug
-	// session that is not there, and with invalid_params for an action that is not offered.
+	// Control controls a program for an operator; the agent's next answer says so. Fails as Act does, with not_found
+	// for an unknown debug session, and with invalid_params for another action.
 	Control(context.Context, *ControlRequest) (*ControlResponse, error)
 	mustEmbedUnimplementedDAPPoolServiceServer()
 }

@@ -30,9 +30,10 @@ const (
 //
 // GatewayService is for the operator's own command line, over the daemon's unix socket.
 type GatewayServiceClient interface {
-	// IssueLaunch makes a single-use launch URL. Fails with not_found where the gateway is not in loopback mode.
+	// IssueLaunch creates a single-use launch URL. Fails with not_found if the gateway is not in loopback mode.
 	IssueLaunch(ctx context.Context, in *IssueLaunchRequest, opts ...grpc.CallOption) (*IssueLaunchResponse, error)
-	// RotateAuth makes every cookie handed out before worthless and returns a fresh launch URL.
+	// RotateAuth revokes every cookie and returns a new launch URL. Fails with not_found if the gateway is not in
+	// loopback mode.
 	RotateAuth(ctx context.Context, in *RotateAuthRequest, opts ...grpc.CallOption) (*RotateAuthResponse, error)
 	// GetInfo describes this gateway.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
@@ -82,9 +83,10 @@ func (c *gatewayServiceClient) GetInfo(ctx context.Context, in *GetInfoRequest, 
 //
 // GatewayService is for the operator's own command line, over the daemon's unix socket.
 type GatewayServiceServer interface {
-	// IssueLaunch makes a single-use launch URL. Fails with not_found where the gateway is not in loopback mode.
+	// IssueLaunch creates a single-use launch URL. Fails with not_found if the gateway is not in loopback mode.
 	IssueLaunch(context.Context, *IssueLaunchRequest) (*IssueLaunchResponse, error)
-	// RotateAuth makes every cookie handed out before worthless and returns a fresh launch URL.
+	// RotateAuth revokes every cookie and returns a new launch URL. Fails with not_found if the gateway is not in
+	// loopback mode.
 	RotateAuth(context.Context, *RotateAuthRequest) (*RotateAuthResponse, error)
 	// GetInfo describes this gateway.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)

@@ -25,7 +25,7 @@ const (
 type Role int32
 
 const (
-	// Not said.
+	// Not specified.
 	Role_ROLE_UNSPECIFIED Role = 0
 	// The operator's.
 	Role_ROLE_USER Role = 1
@@ -82,17 +82,17 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_conversation_proto_rawDescGZIP(), []int{0}
 }
 
-// StopReason is why a model stopped.
+// StopReason is a model's reason to stop.
 type StopReason int32
 
 const (
-	// Not said.
+	// Not specified.
 	StopReason_STOP_REASON_UNSPECIFIED StopReason = 0
-	// It was done.
+	// It was finished.
 	StopReason_STOP_REASON_STOP StopReason = 1
-	// It ran into the output limit.
+	// It reached the output limit.
 	StopReason_STOP_REASON_LENGTH StopReason = 2
-	// It wants tools.
+	// It calls tools.
 	StopReason_STOP_REASON_TOOL_USE StopReason = 3
 	// The call failed.
 	StopReason_STOP_REASON_ERROR StopReason = 4
@@ -147,7 +147,7 @@ func (StopReason) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_conversation_proto_rawDescGZIP(), []int{1}
 }
 
-// Message is one message of a conversation as a model is given it.
+// Message is one message of a conversation, as a model reads it.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its author.
@@ -333,7 +333,7 @@ type Block_Thinking struct {
 }
 
 type Block_ToolCall struct {
-	// The model wants a tool.
+	// A tool call of the model.
 	ToolCall *ToolCall `protobuf:"bytes,3,opt,name=tool_call,json=toolCall,proto3,oneof"`
 }
 
@@ -401,9 +401,9 @@ type Thinking struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The readable part, empty if the provider hides it.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// The provider's own data (signature, encrypted content), opaque to everyone else.
+	// The provider's data (signature, encrypted content), opaque to kaged.
 	Opaque []byte `protobuf:"bytes,2,opt,name=opaque,proto3" json:"opaque,omitempty"`
-	// The driver that opaque belongs to; it is given back to no other.
+	// The driver of opaque; only that driver sends it back.
 	Driver        string `protobuf:"bytes,3,opt,name=driver,proto3" json:"driver,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -460,7 +460,7 @@ func (x *Thinking) GetDriver() string {
 	return ""
 }
 
-// ToolCall is the model's wish to use a tool.
+// ToolCall is a tool call of the model.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's id of the call, or ours if it gives none.
@@ -605,7 +605,7 @@ type Usage struct {
 	Input int64 `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
 	// Output tokens, reasoning included.
 	Output int64 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	// How many of the output tokens were reasoning.
+	// Those output tokens that are reasoning.
 	Reasoning int64 `protobuf:"varint,3,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	// Input tokens read from the provider's cache.
 	CacheRead int64 `protobuf:"varint,4,opt,name=cache_read,json=cacheRead,proto3" json:"cache_read,omitempty"`
@@ -680,7 +680,7 @@ func (x *Usage) GetCacheWrite() int64 {
 	return 0
 }
 
-// Cost is US dollars by kind of token.
+// Cost has US dollars by kind of token.
 type Cost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For fresh input.

@@ -23,11 +23,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// StepPart is one of the two halves of a step.
+// StepPart is a half of a step.
 type StepPart int32
 
 const (
-	// Not said.
+	// Not specified.
 	StepPart_STEP_PART_UNSPECIFIED StepPart = 0
 	// The assistant's turn with its tool calls.
 	StepPart_STEP_PART_TURN StepPart = 1
@@ -76,17 +76,17 @@ func (StepPart) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{0}
 }
 
-// ApprovalVerdict is how a request for approval ended.
+// ApprovalVerdict is the result of a request for approval.
 type ApprovalVerdict int32
 
 const (
-	// Not said.
+	// Not specified.
 	ApprovalVerdict_APPROVAL_VERDICT_UNSPECIFIED ApprovalVerdict = 0
-	// The operator allows the call.
+	// The operator approves the call.
 	ApprovalVerdict_APPROVAL_VERDICT_APPROVED ApprovalVerdict = 1
-	// The operator does not.
+	// The operator denies the call.
 	ApprovalVerdict_APPROVAL_VERDICT_DENIED ApprovalVerdict = 2
-	// No answer came in time.
+	// No answer arrived in time.
 	ApprovalVerdict_APPROVAL_VERDICT_EXPIRED ApprovalVerdict = 3
 )
 
@@ -137,7 +137,7 @@ func (ApprovalVerdict) EnumDescriptor() ([]byte, []int) {
 type CompactionPhase int32
 
 const (
-	// Not said.
+	// Not specified.
 	CompactionPhase_COMPACTION_PHASE_UNSPECIFIED CompactionPhase = 0
 	// The conversation is too long for its window.
 	CompactionPhase_COMPACTION_PHASE_TRIGGERED CompactionPhase = 1
@@ -198,7 +198,7 @@ func (CompactionPhase) EnumDescriptor() ([]byte, []int) {
 type DeltaKind int32
 
 const (
-	// Not said.
+	// Not specified.
 	DeltaKind_DELTA_KIND_UNSPECIFIED DeltaKind = 0
 	// Text.
 	DeltaKind_DELTA_KIND_TEXT DeltaKind = 1
@@ -247,20 +247,20 @@ func (DeltaKind) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{3}
 }
 
-// Outcome is how a run ended.
+// Outcome is the outcome of a run.
 type Outcome int32
 
 const (
-	// Not said.
+	// Not specified.
 	Outcome_OUTCOME_UNSPECIFIED Outcome = 0
-	// The model was done, or the step limit was reached.
+	// The model was finished, or the step limit was reached.
 	Outcome_OUTCOME_COMPLETED Outcome = 1
-	// An error made going on impossible.
+	// An error ended it.
 	Outcome_OUTCOME_FAILED Outcome = 2
 	// It was cancelled.
 	Outcome_OUTCOME_CANCELLED Outcome = 3
-	// It stands at a boundary, or waits for an operator, and goes on in another harness. Every event of a finished step was
-	// sent; a step at work has the results that were sent.
+	// It stopped at a boundary, or while it waited for an operator, and continues in another harness. Every event of
+	// a finished step was sent; a step in progress has the results that were sent.
 	Outcome_OUTCOME_HANDED_OVER Outcome = 4
 )
 
@@ -381,7 +381,7 @@ type Target struct {
 	Headers map[string]string `protobuf:"bytes,6,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The script of the rehearsal driver.
 	Script []byte `protobuf:"bytes,7,opt,name=script,proto3" json:"script,omitempty"`
-	// Why the target cannot be used, when the configuration names it but does not complete it; code and message fit to show.
+	// The reason why the target cannot be used, if its configuration is incomplete; code and message are for display.
 	Unusable *v1.Error `protobuf:"bytes,8,opt,name=unusable,proto3" json:"unusable,omitempty"`
 	// The operator's facts about the model in place of the catalogue's; may be unset.
 	Facts         *ModelFacts `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`
@@ -619,10 +619,10 @@ func (x *ModelPrice) GetCacheWrite() float64 {
 	return 0
 }
 
-// Route is the targets of an alias: the first, then the next until a call was accepted.
+// Route has the targets of an alias, which are tried in order until one accepts a call.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The alias, or the override it stands for.
+	// The alias, or the override.
 	Alias string `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
 	// The targets in order.
 	Targets       []*Target `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
@@ -674,12 +674,12 @@ func (x *Route) GetTargets() []*Target {
 	return nil
 }
 
-// AuditHead is where the last recorded model request of a session ended.
+// AuditHead is the end of the hash chain of a session's recorded model requests.
 type AuditHead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The hash of the chain after its items.
 	Hash string `protobuf:"bytes,1,opt,name=hash,proto3" json:"hash,omitempty"`
-	// How many items it covers.
+	// The number of items in the chain.
 	Items         int32 `protobuf:"varint,2,opt,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -903,47 +903,47 @@ type RunRequest_History struct {
 }
 
 type RunRequest_Begin struct {
-	// The conversation is complete; go.
+	// The conversation is complete; start.
 	Begin *RunBegin `protobuf:"bytes,3,opt,name=begin,proto3,oneof"`
 }
 
 type RunRequest_Stored struct {
-	// A step's turn or results are stored; answers the event of the same step.
+	// A step's turn or results are stored; answers the event of the same step and half.
 	Stored *StepStored `protobuf:"bytes,4,opt,name=stored,proto3,oneof"`
 }
 
 type RunRequest_Cancel struct {
-	// Stop.
+	// Cancel the run.
 	Cancel *RunCancel `protobuf:"bytes,5,opt,name=cancel,proto3,oneof"`
 }
 
 type RunRequest_Go struct {
-	// A run that was begun on hold may ask models now.
+	// A run that was begun on hold may call models now.
 	Go *RunGo `protobuf:"bytes,6,opt,name=go,proto3,oneof"`
 }
 
 type RunRequest_Decision struct {
-	// An operator answered; answers the approval of the same id.
+	// An operator's answer; answers the approval with the same id.
 	Decision *ApprovalDecision `protobuf:"bytes,7,opt,name=decision,proto3,oneof"`
 }
 
 type RunRequest_CancelInvocation struct {
-	// Stop one invocation and those below it. Its parent goes on.
+	// Cancel one invocation and those below it. Its parent continues.
 	CancelInvocation *CancelInvocation `protobuf:"bytes,8,opt,name=cancel_invocation,json=cancelInvocation,proto3,oneof"`
 }
 
 type RunRequest_Halt struct {
-	// Stop at the next boundary, or where an operator is asked, and finish as handed over.
+	// Stop at the next boundary, or while waiting for an operator, and finish as handed over.
 	Halt *RunHalt `protobuf:"bytes,9,opt,name=halt,proto3,oneof"`
 }
 
 type RunRequest_Granted struct {
-	// A model call may be made, or may not; answers the call_wanted of the same call, if that waits.
+	// A model call is granted or refused; answers the call_wanted of the same call, if it waits.
 	Granted *CallGranted `protobuf:"bytes,10,opt,name=granted,proto3,oneof"`
 }
 
 type RunRequest_Continued struct {
-	// Of a run that another harness handed over: an invocation that goes on here; any number, before begin.
+	// For a run that another harness handed over: an invocation to continue; any number, before begin.
 	Continued *Continued `protobuf:"bytes,11,opt,name=continued,proto3,oneof"`
 }
 
@@ -1073,12 +1073,12 @@ type CompactRequest_History struct {
 }
 
 type CompactRequest_Order struct {
-	// The conversation is complete; go.
+	// The conversation is complete; start.
 	Order *CompactOrder `protobuf:"bytes,3,opt,name=order,proto3,oneof"`
 }
 
 type CompactRequest_Granted struct {
-	// A model call may be made, or may not; answers the one that is wanted.
+	// A model call is granted or refused; answers wanted.
 	Granted *CallGranted `protobuf:"bytes,4,opt,name=granted,proto3,oneof"`
 }
 
@@ -1097,7 +1097,7 @@ type CompactOrder struct {
 	CompactionId string `protobuf:"bytes,1,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
 	// The strategy in place of the agent's, empty for the agent's.
 	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// Whether no model is asked.
+	// Whether no model is called.
 	DryRun bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// The tree path of the agent. An agent below the root has no conversation between runs.
 	AgentPath     string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
@@ -1166,15 +1166,15 @@ func (x *CompactOrder) GetAgentPath() string {
 // CompactResponse is the result of an order.
 type CompactResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The estimate of the conversation as it was.
+	// The estimate before the compaction.
 	Estimate *ContextEstimate `protobuf:"bytes,1,opt,name=estimate,proto3" json:"estimate,omitempty"`
 	// The stages of the compaction; in a dry run the last is the plan.
 	Stages []*Compaction `protobuf:"bytes,2,rep,name=stages,proto3" json:"stages,omitempty"`
 	// The messages with pruned results.
 	Pruned []string `protobuf:"bytes,3,rep,name=pruned,proto3" json:"pruned,omitempty"`
-	// What became of the model calls, as call_settled and audit, in order.
+	// The results of the model calls, as call_settled and audit, in order.
 	Calls []*RunEvent `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
-	// A model call that is about to be made, as call_wanted. It waits for its grant, and other responses follow.
+	// A model call that waits for its grant, as call_wanted. Other responses follow.
 	Wanted        *RunEvent `protobuf:"bytes,5,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1245,7 +1245,7 @@ func (x *CompactResponse) GetWanted() *RunEvent {
 	return nil
 }
 
-// ContextEstimate is how full a window is.
+// ContextEstimate is the estimated use of a context window.
 type ContextEstimate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The estimated tokens of the next request.
@@ -1254,7 +1254,7 @@ type ContextEstimate struct {
 	WindowTokens int64 `protobuf:"varint,2,opt,name=window_tokens,json=windowTokens,proto3" json:"window_tokens,omitempty"`
 	// The tokens reserved for the answer.
 	ReservedTokens int64 `protobuf:"varint,3,opt,name=reserved_tokens,json=reservedTokens,proto3" json:"reserved_tokens,omitempty"`
-	// Whether counts of the provider have corrected it.
+	// Whether it was corrected by the provider's counts.
 	Calibrated bool `protobuf:"varint,4,opt,name=calibrated,proto3" json:"calibrated,omitempty"`
 	// The mean relative error so far, unset for an unknown one.
 	Error         *float64 `protobuf:"fixed64,5,opt,name=error,proto3,oneof" json:"error,omitempty"`
@@ -1327,14 +1327,14 @@ func (x *ContextEstimate) GetError() float64 {
 	return 0
 }
 
-// RunStart is everything a run depends on besides the conversation.
+// RunStart has everything that a run depends on, without the conversation.
 type RunStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The session.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The message this run writes.
+	// The message that this run writes.
 	MessageId string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	// The project.
 	ProjectId string `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -1346,8 +1346,8 @@ type RunStart struct {
 	Compiled *CompiledProject `protobuf:"bytes,7,opt,name=compiled,proto3" json:"compiled,omitempty"`
 	// The contents of the prompt files by their path in the snapshot.
 	Prompts map[string]string `protobuf:"bytes,8,rep,name=prompts,proto3" json:"prompts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Where calls go, by alias. The route with the empty name is the root agent's, in place of its alias's: a session's choice of
-	// a model concerns no other agent.
+	// The routes by alias. The route with the empty name overrides the root agent's alias: a session's choice of a
+	// model applies to no other agent.
 	Routes map[string]*Route `protobuf:"bytes,9,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The session's override of the root agent's max_steps.
 	MaxSteps *int32 `protobuf:"varint,10,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
@@ -1357,19 +1357,19 @@ type RunStart struct {
 	ProjectRoot string `protobuf:"bytes,12,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
 	// The workspace to run tools in; empty for the only one.
 	Workspace string `protobuf:"bytes,13,opt,name=workspace,proto3" json:"workspace,omitempty"`
-	// Where the record of model requests stands.
+	// The current end of the chain of recorded model requests.
 	AuditHead *AuditHead `protobuf:"bytes,14,opt,name=audit_head,json=auditHead,proto3" json:"audit_head,omitempty"`
 	// Whether cages are switched off on this daemon.
 	NoSandbox bool `protobuf:"varint,15,opt,name=no_sandbox,json=noSandbox,proto3" json:"no_sandbox,omitempty"`
 	// The operator's rules for tools, in order.
 	DefaultTools []*ToolSwitch `protobuf:"bytes,16,rep,name=default_tools,json=defaultTools,proto3" json:"default_tools,omitempty"`
-	// Set for an unattended run: its rights without approval. No approval is asked for.
+	// Set for an unattended run: its rights without approval. No approval is requested.
 	Job *JobPolicy `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
-	// The most agents of the run that may live at once, the root's included; 0 for the harness's own limit.
+	// The maximum number of agents of the run at once, the root agent included; 0 for the harness's own limit.
 	LiveAgents int32 `protobuf:"varint,19,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
 	// The number of the issue that the session is bound to, or 0. The root agent's tools know it.
 	IssueNumber int64 `protobuf:"varint,20,opt,name=issue_number,json=issueNumber,proto3" json:"issue_number,omitempty"`
-	// Whether a budget of the session or the operator is set: then the answer to a call_wanted may be no.
+	// Whether the session or the operator has a budget: then a call_wanted may be refused.
 	Metered bool `protobuf:"varint,21,opt,name=metered,proto3" json:"metered,omitempty"`
 	// The open todos of that issue; may be absent.
 	OpenTodos *OpenTodos `protobuf:"bytes,22,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
@@ -1379,7 +1379,7 @@ type RunStart struct {
 	Ledger *Ledger `protobuf:"bytes,24,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	// Whether the session has had no run before.
 	First bool `protobuf:"varint,25,opt,name=first,proto3" json:"first,omitempty"`
-	// What hooks added to the system prompt in the session's first run.
+	// The texts that hooks added to the system prompt in the session's first run.
 	Injections    []*Injection `protobuf:"bytes,26,rep,name=injections,proto3" json:"injections,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1590,7 +1590,7 @@ func (x *RunStart) GetInjections() []*Injection {
 	return nil
 }
 
-// Continued is an invocation of a run that was handed over, as it was then. A second message of the same invocation adds to
+// Continued is the state of an invocation of a handed-over run. A second message for the same invocation appends to
 // the messages of the first.
 type Continued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1602,23 +1602,23 @@ type Continued struct {
 	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The completed steps of an agent below the root. Those of the root agent are part of the history.
 	Messages []*Message `protobuf:"bytes,4,rep,name=messages,proto3" json:"messages,omitempty"`
-	// How many steps are complete.
+	// The number of completed steps.
 	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
-	// The turn of the step at work, unset between two steps.
+	// The turn of the step in progress, unset between two steps.
 	Open *Turn `protobuf:"bytes,6,opt,name=open,proto3" json:"open,omitempty"`
 	// The results of that turn so far.
 	Results []*ToolResult `protobuf:"bytes,7,rep,name=results,proto3" json:"results,omitempty"`
-	// Its calls that an operator was asked about.
+	// Its calls with a requested approval.
 	Asked []*AskedCall `protobuf:"bytes,8,rep,name=asked,proto3" json:"asked,omitempty"`
-	// The sum of the steps' use.
+	// The sum of the steps' usage.
 	Usage *Usage `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
-	// That of their measures, unset without any.
+	// The sum of the steps' measurements, unset without any.
 	Stats *Stats `protobuf:"bytes,10,opt,name=stats,proto3" json:"stats,omitempty"`
-	// How many model calls it has asked for.
+	// The number of its model calls so far.
 	Calls int32 `protobuf:"varint,11,opt,name=calls,proto3" json:"calls,omitempty"`
-	// What counts against its budget and those of its callers, by agent.
+	// The usage that counts towards its budget and those of its callers, by agent.
 	Spent []*SpentBefore `protobuf:"bytes,12,rep,name=spent,proto3" json:"spent,omitempty"`
-	// How long it has worked, in milliseconds.
+	// Its working time in milliseconds.
 	WorkedMs int64 `protobuf:"varint,13,opt,name=worked_ms,json=workedMs,proto3" json:"worked_ms,omitempty"`
 	// The files that it changed.
 	FilesChanged  []string `protobuf:"bytes,14,rep,name=files_changed,json=filesChanged,proto3" json:"files_changed,omitempty"`
@@ -1754,12 +1754,12 @@ func (x *Continued) GetFilesChanged() []string {
 	return nil
 }
 
-// AskedCall is a call that an operator was asked about before the run was handed over.
+// AskedCall is a call with an approval that was requested before the run was handed over.
 type AskedCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,1,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// The approval, which is to be asked for under the same id.
+	// The approval, to be requested again under the same id.
 	ApprovalId    string `protobuf:"bytes,2,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1919,7 +1919,8 @@ func (x *Injection) GetText() string {
 	return ""
 }
 
-// SessionStarted says what hooks add to the system prompt. To be stored before the first request, for the session's other runs.
+// SessionStarted has the texts that hooks add to the system prompt. It is stored before the first request, for the
+// session's later runs.
 type SessionStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The texts, in order.
@@ -2025,7 +2026,7 @@ type LedgerEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its number in the session, from 1.
 	Number int64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	At int64 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
 	// The step of its run, from 1.
 	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
@@ -2177,9 +2178,9 @@ func (x *LedgerEntry) GetDone() bool {
 // OpenTodos are the open todos of the issue that a run works on. The root agent is reminded of them at each step.
 type OpenTodos struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first of them, at most five, in their order; the one at work is always there.
+	// The first ones, at most five, in their order; the one in progress is always included.
 	Shown []*OpenTodo `protobuf:"bytes,1,rep,name=shown,proto3" json:"shown,omitempty"`
-	// How many there are.
+	// Their number.
 	Open          int32 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2234,7 +2235,7 @@ type OpenTodo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task, one line.
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
-	// Whether it is at work.
+	// Whether it is in progress.
 	Working bool `protobuf:"varint,2,opt,name=working,proto3" json:"working,omitempty"`
 	// Whether it is an acceptance criterion.
 	Criterion     bool `protobuf:"varint,3,opt,name=criterion,proto3" json:"criterion,omitempty"`
@@ -2293,7 +2294,7 @@ func (x *OpenTodo) GetCriterion() bool {
 	return false
 }
 
-// JobPolicy is the rights of a job that runs unattended: everything that only looks, and the tools named here.
+// JobPolicy has the rights of an unattended job: all calls without side effects, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical names.
@@ -2388,8 +2389,8 @@ func (x *History) GetMessages() []*Message {
 // RunBegin says that the history is complete.
 type RunBegin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run gets ready up to its first request to a model and waits there for go, because its message is still
-	// being stored. Its reports meanwhile are like any other event.
+	// The run is prepared up to its first model request and waits there for go, because its message is still being
+	// stored. Its events until then are like any other events.
 	Hold          bool `protobuf:"varint,1,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2469,18 +2470,18 @@ func (*RunGo) Descriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
-// StepStored says that a turn is on disk, or that results are on their way there and what the request that follows is made of.
+// StepStored says that a turn is stored, or that results are being stored, with the data for the next request.
 type StepStored struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The step, from 1.
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
-	// Which half.
+	// The half.
 	Part StepPart `protobuf:"varint,2,opt,name=part,proto3,enum=kaged.harness.v1.StepPart" json:"part,omitempty"`
 	// The routes, if they changed since the last time.
 	Routes map[string]*Route `protobuf:"bytes,3,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The invocation of the step, empty for the root agent's.
 	InvocationId string `protobuf:"bytes,4,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// The open todos of the run's issue as of now, with the results of the root agent; may be absent.
+	// The current open todos of the run's issue, with the results of the root agent; may be absent.
 	OpenTodos *OpenTodos `protobuf:"bytes,5,opt,name=open_todos,json=openTodos,proto3" json:"open_todos,omitempty"`
 	// The operator's messages that follow the results of the root agent, in order. They are part of the stored conversation.
 	Steers        []*Steer `protobuf:"bytes,6,rep,name=steers,proto3" json:"steers,omitempty"`
@@ -2560,7 +2561,7 @@ func (x *StepStored) GetSteers() []*Steer {
 	return nil
 }
 
-// Steer is an operator's message for a run at work.
+// Steer is an operator's message for a run in progress.
 type Steer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stored message.
@@ -2615,7 +2616,7 @@ func (x *Steer) GetText() string {
 	return ""
 }
 
-// ApprovalDecision ends the wait of a call. It is sent once it is on disk.
+// ApprovalDecision ends the wait of a call. It is sent once it is stored.
 type ApprovalDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approval's id, as it was requested.
@@ -2682,7 +2683,7 @@ func (x *ApprovalDecision) GetComment() string {
 // RunCancel asks the run to stop.
 type RunCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why, fit to show.
+	// The reason, for display.
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2725,13 +2726,13 @@ func (x *RunCancel) GetReason() string {
 	return ""
 }
 
-// CancelInvocation asks one invocation to stop. One that has ended, or never was, is passed over. Those below it end first,
-// then it ends as cancelled, and the call of its parent fails with that.
+// CancelInvocation asks one invocation to stop. An ended or unknown invocation is ignored. The invocations below it
+// end first, then it ends as cancelled, and its parent's call fails with cancelled.
 type CancelInvocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation.
 	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// Why, fit to show.
+	// The reason, for display.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2851,7 +2852,7 @@ type RunEvent struct {
 	//	*RunEvent_Compaction
 	//	*RunEvent_SessionStarted
 	Event isRunEvent_Event `protobuf_oneof:"event"`
-	// The invocation it happened in, empty for the root agent's. finished and audit_head are of the root agent alone.
+	// The invocation of the event, empty for the root agent. finished and audit_head concern only the root agent.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3118,7 +3119,7 @@ type RunEvent_MessageStart struct {
 }
 
 type RunEvent_Delta struct {
-	// Text or thinking came.
+	// Text or thinking arrived.
 	Delta *Delta `protobuf:"bytes,2,opt,name=delta,proto3,oneof"`
 }
 
@@ -3133,53 +3134,53 @@ type RunEvent_ToolOutput struct {
 }
 
 type RunEvent_ToolResult struct {
-	// A tool is done.
+	// A tool call has ended.
 	ToolResult *ToolCallFinished `protobuf:"bytes,5,opt,name=tool_result,json=toolResult,proto3,oneof"`
 }
 
 type RunEvent_Turn struct {
-	// The model's turn is complete. To be stored and answered.
+	// The model's turn is complete. The caller stores and answers it.
 	Turn *Turn `protobuf:"bytes,6,opt,name=turn,proto3,oneof"`
 }
 
 type RunEvent_StepDone struct {
-	// All results of the turn have been sent. To be stored and answered.
+	// All results of the turn have been sent. The caller stores and answers them.
 	StepDone *StepDone `protobuf:"bytes,7,opt,name=step_done,json=stepDone,proto3,oneof"`
 }
 
 type RunEvent_Audit struct {
-	// A record.
+	// An audit record.
 	Audit *v1.AuditRecord `protobuf:"bytes,8,opt,name=audit,proto3,oneof"`
 }
 
 type RunEvent_Retry struct {
-	// A model call failed and another will be made.
+	// A model call failed and is repeated.
 	Retry *Retry `protobuf:"bytes,9,opt,name=retry,proto3,oneof"`
 }
 
 type RunEvent_Finished struct {
-	// The run is over; the last event.
+	// The run has ended; the last event.
 	Finished *RunFinished `protobuf:"bytes,10,opt,name=finished,proto3,oneof"`
 }
 
 type RunEvent_AuditHead struct {
-	// The record of model requests moved on.
+	// The new end of the chain of recorded model requests.
 	AuditHead *AuditHead `protobuf:"bytes,11,opt,name=audit_head,json=auditHead,proto3,oneof"`
 }
 
 type RunEvent_Approval struct {
-	// A tool call waits for an operator. To be stored and answered.
+	// A tool call waits for an operator. The caller stores and answers it.
 	Approval *ApprovalRequested `protobuf:"bytes,12,opt,name=approval,proto3,oneof"`
 }
 
 type RunEvent_Cage struct {
-	// The agent's cage was made, could not be wanted, or has ended.
+	// The agent's cage was created, is off, or has ended.
 	Cage *CageChanged `protobuf:"bytes,13,opt,name=cage,proto3,oneof"`
 }
 
 type RunEvent_Network struct {
-	// A command in the cage tried to reach the network. Only so many of an invocation are reported; its records say
-	// how many more.
+	// A command in the cage tried to reach the network. The number of reported attempts of an invocation is
+	// limited; an audit record has the number of the others.
 	Network *NetworkTried `protobuf:"bytes,14,opt,name=network,proto3,oneof"`
 }
 
@@ -3189,32 +3190,33 @@ type RunEvent_AgentStarted struct {
 }
 
 type RunEvent_AgentEnded struct {
-	// An invocation is over; its last event.
+	// An invocation has ended; its last event.
 	AgentEnded *AgentEnded `protobuf:"bytes,17,opt,name=agent_ended,json=agentEnded,proto3,oneof"`
 }
 
 type RunEvent_Retracted struct {
-	// An answer broke off and is taken back; the turn is asked for once more.
+	// An answer broke off and is retracted; the turn is requested again.
 	Retracted *Retracted `protobuf:"bytes,18,opt,name=retracted,proto3,oneof"`
 }
 
 type RunEvent_BudgetState struct {
-	// How much of a budget is left.
+	// The use of a budget.
 	BudgetState *BudgetState `protobuf:"bytes,19,opt,name=budget_state,json=budgetState,proto3,oneof"`
 }
 
 type RunEvent_CallWanted struct {
-	// A model call is about to be made. To be stored with its record, and then answered: its request leaves after that.
+	// A model call waits for its grant. The caller stores it with its record and answers; then the request is sent.
 	CallWanted *CallWanted `protobuf:"bytes,20,opt,name=call_wanted,json=callWanted,proto3,oneof"`
 }
 
 type RunEvent_CallSettled struct {
-	// A model call is over. To be stored with the turn that follows at once, if it is of a turn.
+	// A model call has ended. If it belongs to a turn, the caller stores it with that turn, which is the next
+	// event.
 	CallSettled *CallSettled `protobuf:"bytes,21,opt,name=call_settled,json=callSettled,proto3,oneof"`
 }
 
 type RunEvent_Debug struct {
-	// An event of a debug session. It comes with the root agent's, and names its own invocation.
+	// An event of a debug session. It is sent with the root agent's events, and names its invocation itself.
 	Debug *v1.DebugEvent `protobuf:"bytes,22,opt,name=debug,proto3,oneof"`
 }
 
@@ -3274,7 +3276,8 @@ func (*RunEvent_Compaction) isRunEvent_Event() {}
 
 func (*RunEvent_SessionStarted) isRunEvent_Event() {}
 
-// Span is a part of a stored message: its steps from to to, inclusively; 0 and 0 for all of it.
+// Span is a part of a stored message: its steps from from_step to to_step, inclusive; 0 and 0 for the whole
+// message.
 type Span struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The message.
@@ -3343,7 +3346,7 @@ type Compaction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The stage.
 	Phase CompactionPhase `protobuf:"varint,1,opt,name=phase,proto3,enum=kaged.harness.v1.CompactionPhase" json:"phase,omitempty"`
-	// Unique everywhere, and the same in all stages.
+	// Globally unique, and the same in all stages.
 	CompactionId string `protobuf:"bytes,2,opt,name=compaction_id,json=compactionId,proto3" json:"compaction_id,omitempty"`
 	// threshold_crossed, provider_overflow_retry or operator_manual.
 	Trigger string `protobuf:"bytes,3,opt,name=trigger,proto3" json:"trigger,omitempty"`
@@ -3365,15 +3368,15 @@ type Compaction struct {
 	Turns int32 `protobuf:"varint,11,opt,name=turns,proto3" json:"turns,omitempty"`
 	// The number of superseded messages, results included.
 	Messages int32 `protobuf:"varint,12,opt,name=messages,proto3" json:"messages,omitempty"`
-	// The text in their place.
+	// The text that replaces them.
 	Summary string `protobuf:"bytes,13,opt,name=summary,proto3" json:"summary,omitempty"`
-	// The strategy in place of a failed one.
+	// The strategy that replaces a failed one.
 	Fallback string `protobuf:"bytes,14,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	// The cause of a failure or a no-op, a sentence.
 	Reason string `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
 	// From the first stage to this one, in milliseconds.
 	DurationMs int64 `protobuf:"varint,16,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	At int64 `protobuf:"varint,17,opt,name=at,proto3" json:"at,omitempty"`
 	// The record of the stage.
 	Audit *v1.AuditRecord `protobuf:"bytes,18,opt,name=audit,proto3" json:"audit,omitempty"`
@@ -3562,7 +3565,7 @@ type FiredHook struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// observer or compactor.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// How long it took, in milliseconds.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// inject, retain, compactor_result, null or error.
 	Result        string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
@@ -3710,7 +3713,7 @@ func (x *CompactorUse) GetCostUsd() float64 {
 	return 0
 }
 
-// BudgetState says how much of a budget is left. It comes at most once a second for a budget, and at each refusal.
+// BudgetState is the use of a budget. It is sent at most once a second for a budget, and at each refusal.
 type BudgetState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its scope: agent, session or operator.
@@ -3719,9 +3722,9 @@ type BudgetState struct {
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// Its limit, 0 for an unbounded unit.
 	Limit *Amount `protobuf:"bytes,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The used part.
+	// The used amount.
 	Spent *Amount `protobuf:"bytes,4,opt,name=spent,proto3" json:"spent,omitempty"`
-	// The most that calls in flight may use.
+	// The maximum usage of the calls in progress.
 	Reserved      *Amount `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3792,7 +3795,7 @@ func (x *BudgetState) GetReserved() *Amount {
 	return nil
 }
 
-// Amount is a use of models.
+// Amount is a usage of models.
 type Amount struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Billionths of a US dollar.
@@ -3856,20 +3859,20 @@ func (x *Amount) GetCalls() int64 {
 	return 0
 }
 
-// CallWanted is a model call that is about to be made, with the most that it may use.
+// CallWanted is a model call that waits for its grant, with its maximum usage.
 type CallWanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call, from 1 in its invocation. One that was refused may be asked for again.
+	// The number of the call in its invocation, from 1. A refused call may be requested again.
 	Call int32 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
 	// The tree path of the agent.
 	AgentPath string `protobuf:"bytes,2,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// provider:model.
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// The most it may use.
+	// Its maximum usage.
 	Amount *Amount `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
-	// Whether the model's price is not known.
+	// Whether the model's price is unknown.
 	Unpriced bool `protobuf:"varint,5,opt,name=unpriced,proto3" json:"unpriced,omitempty"`
-	// The record of the request, agent.request. A call that is wanted again has no record.
+	// The audit record of the request, agent.request. A call that is requested again has none.
 	Audit         []*v1.AuditRecord `protobuf:"bytes,6,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3947,14 +3950,14 @@ func (x *CallWanted) GetAudit() []*v1.AuditRecord {
 	return nil
 }
 
-// CallSettled is a model call that is over, with its use.
+// CallSettled is an ended model call with its usage.
 type CallSettled struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call.
+	// The tool call.
 	Call int32 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
 	// Its use.
 	Amount *Amount `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
-	// Whether its use is not known: amount is an estimate, or else the reservation.
+	// Whether its usage is unknown: then amount is an estimate or the reservation.
 	Estimated bool `protobuf:"varint,3,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	// Whether its turn follows.
 	OfTurn        bool `protobuf:"varint,4,opt,name=of_turn,json=ofTurn,proto3" json:"of_turn,omitempty"`
@@ -4025,9 +4028,9 @@ type CallGranted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation, empty for the root agent's.
 	InvocationId string `protobuf:"bytes,1,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
-	// The call.
+	// The tool call.
 	Call int32 `protobuf:"varint,2,opt,name=call,proto3" json:"call,omitempty"`
-	// Why it may not be made; unset if it may.
+	// The error of a refusal; unset if granted.
 	Error *v1.Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	// Whether it may be granted once a call in flight is settled.
 	Waits         bool `protobuf:"varint,4,opt,name=waits,proto3" json:"waits,omitempty"`
@@ -4098,7 +4101,7 @@ type AgentStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The invocation that called it, empty for the root agent's.
 	ParentInvocationId string `protobuf:"bytes,1,opt,name=parent_invocation_id,json=parentInvocationId,proto3" json:"parent_invocation_id,omitempty"`
-	// The call of the parent that it answers.
+	// The parent's call.
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The agent's key in its parent's subagents.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -4106,13 +4109,13 @@ type AgentStarted struct {
 	AgentPath string `protobuf:"bytes,4,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The parent's prompt.
 	Prompt string `protobuf:"bytes,5,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// "pending" while its cage is being made, "uncaged" if it has no cage or cages are switched off.
+	// "pending" while its cage is created, "uncaged" if it has no cage or cages are off.
 	CageStatus string `protobuf:"bytes,6,opt,name=cage_status,json=cageStatus,proto3" json:"cage_status,omitempty"`
 	// The canonical names of its tools, in catalogue order, then the names of its children's.
 	Tools []string `protobuf:"bytes,7,rep,name=tools,proto3" json:"tools,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	StartedAt int64 `protobuf:"varint,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The record of it.
+	// Its audit record.
 	Audit         *v1.AuditRecord `protobuf:"bytes,9,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4214,27 +4217,27 @@ func (x *AgentStarted) GetAudit() *v1.AuditRecord {
 // AgentEnded is the end of an invocation.
 type AgentEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it ended.
+	// Its outcome.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=kaged.harness.v1.Outcome" json:"outcome,omitempty"`
-	// Why it failed, unset unless it did.
+	// The error, unset if it did not fail.
 	Error *v1.Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// Its last text, at most 64 KiB: for one that did not complete, the received part.
+	// Its last text, at most 64 KiB; if it did not complete, the received part.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
 	// Whether text was cut.
 	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// How many turns it completed.
+	// The number of its completed turns.
 	Steps int32 `protobuf:"varint,5,opt,name=steps,proto3" json:"steps,omitempty"`
-	// The sum over its own steps. Those below it count for themselves.
+	// The sum over its own steps, without invocations below it.
 	Usage *Usage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
-	// The cost of its own steps, unset if the price of one of them is not known.
+	// The cost of its own steps, unset if a price is unknown.
 	Cost *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
 	// From its start to its end, in milliseconds.
 	DurationMs int64 `protobuf:"varint,8,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// The files it and those below it changed, as results name them, sorted, at most 200.
 	FilesChanged []string `protobuf:"bytes,9,rep,name=files_changed,json=filesChanged,proto3" json:"files_changed,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	EndedAt int64 `protobuf:"varint,10,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// The record of it.
+	// Its audit record.
 	Audit         *v1.AuditRecord `protobuf:"bytes,11,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4347,26 +4350,26 @@ func (x *AgentEnded) GetAudit() *v1.AuditRecord {
 	return nil
 }
 
-// CageChanged says in which cage the run's agent is.
+// CageChanged is the state of an agent's cage.
 type CageChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// "caged", or "uncaged" for an agent that has a cage where cages are switched off.
+	// "caged", or "uncaged" for an agent whose cage is off because all cages are.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// How the cage is enforced: "userns" or "setuid"; empty for uncaged.
 	Tier string `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
-	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence.
+	// The parts of the policy that are enforced by polling and not by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,4,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// The policy in one line.
 	Summary string `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Why the cage has ended before the run: oom, pids, walltime, disk, owner_ended or lost. Empty while it lives.
 	Ended string `protobuf:"bytes,6,opt,name=ended,proto3" json:"ended,omitempty"`
-	// The record of it.
+	// Its audit record.
 	Audit *v1.AuditRecord `protobuf:"bytes,7,opt,name=audit,proto3" json:"audit,omitempty"`
 	// Hints about a new cage for the operator, each a sentence.
 	Notes []string `protobuf:"bytes,8,rep,name=notes,proto3" json:"notes,omitempty"`
-	// Files in the writable folders that may make tools outside run code; known at the cage's end.
+	// Files in the writable folders that may make tools outside the cage run code; known at the cage's end.
 	Found         []*v1.CageFinding `protobuf:"bytes,9,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4472,7 +4475,7 @@ type NetworkTried struct {
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
 	// The attempt.
 	Attempt *v1.NetworkAttempt `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// The record of it.
+	// Its audit record.
 	Audit         *v1.AuditRecord `protobuf:"bytes,3,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4538,7 +4541,7 @@ type MessageStart struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// The driver, so that a rehearsal can be labelled as such.
 	Driver string `protobuf:"bytes,3,opt,name=driver,proto3" json:"driver,omitempty"`
-	// When, in milliseconds.
+	// The time, in milliseconds.
 	StartedAt     int64 `protobuf:"varint,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4660,7 +4663,7 @@ func (x *Delta) GetText() string {
 // ToolCallStarted is a tool about to run.
 type ToolCallStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call.
+	// The tool call.
 	Call *ToolCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
 	// The step, from 1.
 	Step          int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
@@ -4715,7 +4718,7 @@ func (x *ToolCallStarted) GetStep() int32 {
 // ToolCallOutput is output of a running tool.
 type ToolCallOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,1,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// "stdout" or "stderr".
 	Stream string `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -4776,18 +4779,18 @@ func (x *ToolCallOutput) GetText() string {
 	return ""
 }
 
-// ApprovalRequested is a tool call that is made only if an operator allows it. The run waits.
+// ApprovalRequested is a tool call that needs an operator's approval. The agent waits for it.
 type ApprovalRequested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The approval, unique everywhere.
+	// The approval's id, globally unique.
 	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// The call.
+	// The tool call.
 	ToolCallId string `protobuf:"bytes,2,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The step, from 1.
 	Step int32 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
 	// Its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,4,opt,name=subject,proto3" json:"subject,omitempty"`
-	// The records of the call so far.
+	// The audit records of the call so far.
 	Audit         []*v1.AuditRecord `protobuf:"bytes,5,rep,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4867,11 +4870,11 @@ type ToolCallFinished struct {
 	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	// The parameters as JSON text.
 	Input string `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
-	// The records of the call.
+	// The audit records of the call.
 	Audit []*v1.AuditRecord `protobuf:"bytes,4,rep,name=audit,proto3" json:"audit,omitempty"`
 	// The failure, unset if it succeeded.
 	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	// How long it took, in milliseconds.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// The entries of the session's ledger about the call, numbered.
 	Ledger        []*LedgerEntry `protobuf:"bytes,7,rep,name=ledger,proto3" json:"ledger,omitempty"`
@@ -4965,17 +4968,17 @@ type Turn struct {
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	// Its output, in order.
 	Blocks []*Block `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	// Why it stopped.
+	// The reason for its end.
 	StopReason StopReason `protobuf:"varint,3,opt,name=stop_reason,json=stopReason,proto3,enum=kaged.harness.v1.StopReason" json:"stop_reason,omitempty"`
 	// Its use of tokens.
 	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How it went.
+	// Its measurements.
 	Stats *Stats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
 	// The provider that answered.
 	Provider string `protobuf:"bytes,6,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Its model.
 	Model string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
-	// Whether the harness waits for the answer before it goes on.
+	// Whether the harness waits for the answer before it continues.
 	Wait          bool `protobuf:"varint,8,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5186,18 +5189,18 @@ func (x *Retracted) GetAudit() *v1.AuditRecord {
 	return nil
 }
 
-// Retry is a model call that failed before it was accepted, or lost its answer, and that will be made again.
+// Retry is a model call that failed before it was accepted, or whose answer broke off, and that is repeated.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The error.
 	Error *v1.Error `protobuf:"bytes,1,opt,name=error,proto3" json:"error,omitempty"`
-	// Which try failed, from 1.
+	// The number of the failed attempt, from 1.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// How long until the next one, in milliseconds.
+	// The pause before the next attempt, in milliseconds.
 	DelayMs int64 `protobuf:"varint,3,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
-	// The provider of the next try.
+	// The provider of the next attempt.
 	Provider string `protobuf:"bytes,4,opt,name=provider,proto3" json:"provider,omitempty"`
-	// The model of the next try.
+	// The model of the next attempt.
 	Model         string `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5271,23 +5274,23 @@ func (x *Retry) GetModel() string {
 // RunFinished is the end of a run.
 type RunFinished struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it ended.
+	// Its outcome.
 	Outcome Outcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=kaged.harness.v1.Outcome" json:"outcome,omitempty"`
-	// Why the last model call stopped.
+	// The last model call's reason to stop.
 	StopReason StopReason `protobuf:"varint,2,opt,name=stop_reason,json=stopReason,proto3,enum=kaged.harness.v1.StopReason" json:"stop_reason,omitempty"`
-	// The sum over all steps of the root agent. Invocations count for themselves.
+	// The sum over all steps of the root agent, without invocations.
 	Usage *Usage `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Over all steps of the root agent; unset if no model call got as far as to be measured.
+	// The measurements over all steps of the root agent; unset without any.
 	Stats *Stats `protobuf:"bytes,4,opt,name=stats,proto3" json:"stats,omitempty"`
-	// Why it failed.
+	// The error of a failure.
 	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	// Text to be added as the message's last block, such as the note about the step limit.
 	ClosingText string `protobuf:"bytes,6,opt,name=closing_text,json=closingText,proto3" json:"closing_text,omitempty"`
-	// The received part of an unfinished turn, to be kept.
+	// The received part of an unfinished turn, to be stored.
 	Partial []*Block `protobuf:"bytes,7,rep,name=partial,proto3" json:"partial,omitempty"`
-	// How many steps were made.
+	// The number of steps.
 	Steps int32 `protobuf:"varint,8,opt,name=steps,proto3" json:"steps,omitempty"`
-	// Further detail about the provider's refusal, for the record: its HTTP status, for one.
+	// Details of the provider's refusal for the audit log, such as its HTTP status.
 	Detail        *structpb.Struct `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

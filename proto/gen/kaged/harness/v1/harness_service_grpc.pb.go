@@ -29,30 +29,30 @@ const (
 //
 // HarnessService runs agents. It has no state between calls.
 type HarnessServiceClient interface {
-	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
-	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
-	// cancels the run: the provider's request and the tool's processes end with it.
+	// Run runs one agent until its end. The requests are start, history in chunks, begin, and go if begin has hold. Then
+	// each event that needs an answer is answered; cancel may be sent at any time. The events end with exactly one finished.
+	// Ending the stream cancels the run: the provider's request and the tools' processes end with it.
 	//
-	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same
-	// stream. Its events carry that id; the events of the root agent have no id.
-	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
-	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
-	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
-	//   - Acknowledgement. Events are stored in the order in which they came. A stored of a turn says that everything before it in the
-	//     stream is on disk, whosesoever it is, and so does granted of a model call. A stored of results brings what the request that
-	//     follows is made of and may come before they are on disk: at the latest they are committed with the record of that request.
-	//     agent_started and agent_ended are not answered: what follows each covers it.
-	//   - Crash. After its stream breaks off, a caller closes every invocation that has not ended, as failed with code
-	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
-	//     the call
-	//     of a parent is answered with how far its agent came.
-	//   - Handing over. A harness that stops, or that is told to halt, stops each invocation at its next boundary, or where it waits for
-	//     an operator, and finishes with handed_over. No invocation has ended by that. The caller gives each to the next harness with
-	//     continued; their beginning is not reported again, nor is a call that was begun.
+	// An agent may call its direct children. Each such call is an invocation with an id, in the same stream. Its events
+	// carry that id; the events of the root agent have no id.
+	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is
+	//     agent_started, its last agent_ended. An invocation begins after tool_call of the parent's call, and ends before
+	//     that call's tool_result; invocations below it end before it does. The events of parallel invocations are mixed.
+	//   - Acknowledgement. The caller stores events in their order. A stored of a turn, and a granted of a model call, say
+	//     that all earlier events of the stream are stored, those of other invocations included. A stored of results has
+	//     the data for the next request and may come before the results are stored: they are committed with the record of
+	//     that request at the latest. agent_started and agent_ended are not answered: the answer to a later event covers
+	//     them.
+	//   - Crash. After its stream breaks off, the caller ends every open invocation as failed with code interrupted, in
+	//     the transaction that ends the run. The harness does not continue them: in a resumed run, the parent's call is
+	//     answered with the progress of its agent.
+	//   - Handing over. A harness that stops, or that receives halt, stops each invocation at its next boundary, or while
+	//     it waits for an operator, and finishes with handed_over. This ends no invocation. The caller sends each of them
+	//     to the next harness with continued; neither their beginning nor a call in progress is reported again.
 	Run(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[RunRequest, RunEvent], error)
-	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
-	// chunks, and compact. Each model call is wanted in a response and made once it is granted, as in a run; the last response is the
-	// result.
+	// Compact estimates or compacts the conversation of the root agent while no run is in progress. The requests are
+	// start, history in chunks, and order. Each model call is announced in a response and made once it is granted, as
+	// in a run; the last response is the result.
 	Compact(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CompactRequest, CompactResponse], error)
 }
 
@@ -96,30 +96,30 @@ type HarnessService_CompactClient = grpc.BidiStreamingClient[CompactRequest, Com
 //
 // HarnessService runs agents. It has no state between calls.
 type HarnessServiceServer interface {
-	// Run runs one agent until it is done. The requests are start, history in chunks, begin, go if it was begun on hold,
-	// then an answer to each event that asks for one, and cancel at any time. The events end with exactly one finished. Ending the stream
-	// cancels the run: the provider's request and the tool's processes end with it.
+	// Run runs one agent until its end. The requests are start, history in chunks, begin, and go if begin has hold. Then
+	// each event that needs an answer is answered; cancel may be sent at any time. The events end with exactly one finished.
+	// Ending the stream cancels the run: the provider's request and the tools' processes end with it.
 	//
-	// An agent may call its direct children. Each such call is an invocation, with an id, and runs in the same
-	// stream. Its events carry that id; the events of the root agent have no id.
-	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is agent_started,
-	//     its last agent_ended. An invocation begins after tool_call of the call that asks for it, and ends before that
-	//     call's tool_result; those below it end before it does. The events of invocations side by side are mixed.
-	//   - Acknowledgement. Events are stored in the order in which they came. A stored of a turn says that everything before it in the
-	//     stream is on disk, whosesoever it is, and so does granted of a model call. A stored of results brings what the request that
-	//     follows is made of and may come before they are on disk: at the latest they are committed with the record of that request.
-	//     agent_started and agent_ended are not answered: what follows each covers it.
-	//   - Crash. After its stream breaks off, a caller closes every invocation that has not ended, as failed with code
-	//     interrupted, in the transaction that ends the run. The harness does not continue them: in a run that goes on,
-	//     the call
-	//     of a parent is answered with how far its agent came.
-	//   - Handing over. A harness that stops, or that is told to halt, stops each invocation at its next boundary, or where it waits for
-	//     an operator, and finishes with handed_over. No invocation has ended by that. The caller gives each to the next harness with
-	//     continued; their beginning is not reported again, nor is a call that was begun.
+	// An agent may call its direct children. Each such call is an invocation with an id, in the same stream. Its events
+	// carry that id; the events of the root agent have no id.
+	//   - Order. Each invocation counts its steps from 1 and reports them as the root does. Its first event is
+	//     agent_started, its last agent_ended. An invocation begins after tool_call of the parent's call, and ends before
+	//     that call's tool_result; invocations below it end before it does. The events of parallel invocations are mixed.
+	//   - Acknowledgement. The caller stores events in their order. A stored of a turn, and a granted of a model call, say
+	//     that all earlier events of the stream are stored, those of other invocations included. A stored of results has
+	//     the data for the next request and may come before the results are stored: they are committed with the record of
+	//     that request at the latest. agent_started and agent_ended are not answered: the answer to a later event covers
+	//     them.
+	//   - Crash. After its stream breaks off, the caller ends every open invocation as failed with code interrupted, in
+	//     the transaction that ends the run. The harness does not continue them: in a resumed run, the parent's call is
+	//     answered with the progress of its agent.
+	//   - Handing over. A harness that stops, or that receives halt, stops each invocation at its next boundary, or while
+	//     it waits for an operator, and finishes with handed_over. This ends no invocation. The caller sends each of them
+	//     to the next harness with continued; neither their beginning nor a call in progress is reported again.
 	Run(grpc.BidiStreamingServer[RunRequest, RunEvent]) error
-	// Compact estimates or compacts the conversation of the root agent while no run is at work. The requests are start, history in
-	// chunks, and compact. Each model call is wanted in a response and made once it is granted, as in a run; the last response is the
-	// result.
+	// Compact estimates or compacts the conversation of the root agent while no run is in progress. The requests are
+	// start, history in chunks, and order. Each model call is announced in a response and made once it is granted, as
+	// in a run; the last response is the result.
 	Compact(grpc.BidiStreamingServer[CompactRequest, CompactResponse]) error
 	mustEmbedUnimplementedHarnessServiceServer()
 }

@@ -22,11 +22,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CrashPolicy is the fate of a run that a crash cut off.
+// CrashPolicy is the action for a run after a crash.
 type CrashPolicy int32
 
 const (
-	// Not said; stop.
+	// Not specified; the same as stop.
 	CrashPolicy_CRASH_POLICY_UNSPECIFIED CrashPolicy = 0
 	// The run ends failed with code interrupted.
 	CrashPolicy_CRASH_POLICY_STOP CrashPolicy = 1
@@ -75,8 +75,8 @@ func (CrashPolicy) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_harness_v1_project_proto_rawDescGZIP(), []int{0}
 }
 
-// CompiledProject is a project file with everything resolved that does not depend on the operator: the snapshot a
-// session runs on. Its hash identifies it.
+// CompiledProject is a compiled project file without the parts that depend on the operator: the snapshot of a
+// session. Its hash identifies it.
 type CompiledProject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
@@ -91,7 +91,7 @@ type CompiledProject struct {
 	ToolsOff []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
 	// The language servers that the project declares.
 	LanguageServers []*v1.LanguageServer `protobuf:"bytes,6,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	// How the project's programs are debugged; unset where its files do not say.
+	// The debugging configuration in the project's files; unset without any.
 	Debugging     *v1.Debugging `protobuf:"bytes,7,opt,name=debugging,proto3" json:"debugging,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -187,7 +187,7 @@ type AgentNode struct {
 	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// The prompt file, relative to the project's root with forward slashes.
 	PromptPath string `protobuf:"bytes,4,opt,name=prompt_path,json=promptPath,proto3" json:"prompt_path,omitempty"`
-	// Its description for a parent.
+	// Its description for its parent's model.
 	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
 	// The most model calls of one run, unset for the default.
 	MaxSteps *int32 `protobuf:"varint,6,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
@@ -203,23 +203,23 @@ type AgentNode struct {
 	OnCrash CrashPolicy `protobuf:"varint,11,opt,name=on_crash,json=onCrash,proto3,enum=kaged.harness.v1.CrashPolicy" json:"on_crash,omitempty"`
 	// Whether results of tools of earlier runs are shown to the model again.
 	IncludeToolResultsInContext bool `protobuf:"varint,12,opt,name=include_tool_results_in_context,json=includeToolResultsInContext,proto3" json:"include_tool_results_in_context,omitempty"`
-	// The names to show the model instead of canonical ones: canonical name to alias.
+	// The aliases that the model sees, by canonical name.
 	ToolAliases map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
+	// Whether one of its tools changes files or runs programs; unset in old snapshots.
 	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
-	// The budget of one call of it, with all agents below; unset means no limit.
+	// The budget of one invocation of it, with all agents below; unset means no limit.
 	Budget *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Whether its calls are given the words of its caller and the operator. Not of the root.
+	// Whether its invocations get the texts of its caller and the operator. Never set for the root agent.
 	ParentContext bool `protobuf:"varint,16,opt,name=parent_context,json=parentContext,proto3" json:"parent_context,omitempty"`
 	// Rules for its requests; may be unset.
 	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Whether todos that it proposes are written down without the root agent's review.
+	// Whether todos that it proposes are created without the root agent's review.
 	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
-	// How its conversation is kept inside its model's window; unset for the defaults.
+	// The compaction of its conversation; unset for the defaults.
 	Compaction *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	// Whether the project's instructions are part of its prompt.
 	AgentsMd bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
-	// Whether an operator is asked before each of its calls that changes files or runs programs.
+	// Whether each of its calls that changes files or runs programs needs approval.
 	ApproveWrites bool `protobuf:"varint,21,opt,name=approve_writes,json=approveWrites,proto3" json:"approve_writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -402,7 +402,7 @@ func (x *AgentNode) GetApproveWrites() bool {
 	return false
 }
 
-// AgentCompaction is how a conversation is kept inside its model's window. Zero values are not set.
+// AgentCompaction configures how a conversation is kept within its model's window. Zero values are not set.
 type AgentCompaction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// drop, summarize, delegate or checkpoint.
@@ -511,10 +511,10 @@ func (x *AgentCompaction) GetDelegatePlugin() string {
 	return ""
 }
 
-// AgentPruning is how old results of tools are replaced by a notice. Zero values are not set.
+// AgentPruning configures how old tool results are replaced by a notice. Zero values are not set.
 type AgentPruning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether they stay.
+	// Whether pruning is off.
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	// The newest tokens of results that stay.
 	ProtectTokens *int64 `protobuf:"varint,2,opt,name=protect_tokens,json=protectTokens,proto3,oneof" json:"protect_tokens,omitempty"`
@@ -584,14 +584,14 @@ func (x *AgentPruning) GetProtectedTools() []string {
 	return nil
 }
 
-// AgentPolicy are rules for the requests of one agent's model. Zero values are not set.
+// AgentPolicy has rules for the model requests of one agent. Zero values are not set.
 type AgentPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The most tokens of one request, by estimate.
+	// The maximum estimated tokens of one request.
 	TokenHardLimit int64 `protobuf:"varint,1,opt,name=token_hard_limit,json=tokenHardLimit,proto3" json:"token_hard_limit,omitempty"`
 	// Texts that the model must not see.
 	ContentGates []*ContentGate `protobuf:"bytes,2,rep,name=content_gates,json=contentGates,proto3" json:"content_gates,omitempty"`
-	// Whether secrets that tell themselves by their form are sent.
+	// Whether secrets of well-known forms are sent.
 	ShowSecrets   bool `protobuf:"varint,3,opt,name=show_secrets,json=showSecrets,proto3" json:"show_secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -653,7 +653,7 @@ type ContentGate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text.
 	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// Whether it is left out, instead of being replaced by a marker.
+	// Whether it is removed instead of being replaced by a marker.
 	Strip         bool `protobuf:"varint,2,opt,name=strip,proto3" json:"strip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -703,7 +703,7 @@ func (x *ContentGate) GetStrip() bool {
 	return false
 }
 
-// AgentBudget bounds one call of an agent, with all agents below it. Zero values are not set.
+// AgentBudget bounds one invocation of an agent, with all agents below it. Zero values are not set.
 type AgentBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Billionths of a US dollar.
@@ -714,11 +714,11 @@ type AgentBudget struct {
 	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Time of work in milliseconds, without waiting for operators.
 	WalltimeMs int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3" json:"walltime_ms,omitempty"`
-	// Agents at work at once, the agent itself included.
+	// Agents that work at once, the agent itself included.
 	LiveAgents int32 `protobuf:"varint,5,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
-	// Levels of agents at work below it.
+	// Levels of agents below it.
 	Depth int32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
-	// Whether models without a known price may be asked under nano_usd; they count as free.
+	// Whether models without a known price may be called under nano_usd; they count as free.
 	AllowUnpriced bool `protobuf:"varint,7,opt,name=allow_unpriced,json=allowUnpriced,proto3" json:"allow_unpriced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,7 +22,7 @@ const (
 )
 
 // IssueChanged is a message on NATS, subject issues.changed, that follows each committed change of an issue. It may
-// be repeated, and says where to look without the content.
+// be repeated, and has no content of the issue.
 type IssueChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator of the project.
@@ -31,7 +31,7 @@ type IssueChanged struct {
 	ProjectId string `protobuf:"bytes,2,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The issue's number.
 	Number int64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	// Whether it was filed rather than changed.
+	// Whether the issue is new.
 	Created       bool `protobuf:"varint,4,opt,name=created,proto3" json:"created,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

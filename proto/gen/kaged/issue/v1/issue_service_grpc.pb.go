@@ -35,20 +35,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// IssueService holds the issues of projects, with their updates and todos. The gateway refuses a project that the operator has not
-// registered with not_found.
+// IssueService stores the issues of projects, with their updates and todos. The gateway answers not_found for a
+// project that the operator has not registered.
 type IssueServiceClient interface {
 	// ListIssues lists a project's issues, the highest number first, without their bodies. Without a status it lists those that have
 	// not ended. Fails with validation_failed for an unknown status.
 	ListIssues(ctx context.Context, in *v1.ListIssuesRequest, opts ...grpc.CallOption) (*v1.ListIssuesResponse, error)
-	// CreateIssue files an issue: 201, or 200 with the issue as it is now if an issue with this client_id and content was filed before.
-	// Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was used with other content.
+	// CreateIssue creates an issue: 201, or 200 with the existing issue if one with this client_id and content
+	// exists. Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was
+	// used with other content.
 	CreateIssue(ctx context.Context, in *v1.CreateIssueRequest, opts ...grpc.CallOption) (*v1.CreateIssueResponse, error)
 	// GetIssue returns one issue with its last 200 updates. Fails with not_found.
 	GetIssue(ctx context.Context, in *v1.GetIssueRequest, opts ...grpc.CallOption) (*v1.GetIssueResponse, error)
-	// UpdateIssue changes the given fields and records each change. Only the version that If-Match names is changed,
-	// if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict
-	// (details reason version_mismatch with version, or invalid_transition with from, to and legal).
+	// UpdateIssue changes the given fields and records each change. With If-Match it changes only that version. Fails
+	// with bad_request without a known field, validation_failed, not_found, and conflict (details reason
+	// version_mismatch with version, or invalid_transition with from, to and legal).
 	UpdateIssue(ctx context.Context, in *v1.UpdateIssueRequest, opts ...grpc.CallOption) (*v1.UpdateIssueResponse, error)
 	// ListIssueUpdates lists the history of an issue, the oldest first. Fails with not_found.
 	ListIssueUpdates(ctx context.Context, in *v1.ListIssueUpdatesRequest, opts ...grpc.CallOption) (*v1.ListIssueUpdatesResponse, error)
@@ -58,8 +59,8 @@ type IssueServiceClient interface {
 	ListIssueTodos(ctx context.Context, in *v1.ListIssueTodosRequest, opts ...grpc.CallOption) (*v1.ListIssueTodosResponse, error)
 	// AddIssueTodos appends todos and returns them: 201. Fails with validation_failed and not_found.
 	AddIssueTodos(ctx context.Context, in *v1.AddIssueTodosRequest, opts ...grpc.CallOption) (*v1.AddIssueTodosResponse, error)
-	// UpdateIssueTodo changes one todo. Starting one puts the one at work back. Fails with bad_request if no known field is there,
-	// validation_failed and not_found.
+	// UpdateIssueTodo changes one todo. Starting a todo sets the one in progress back to pending. Fails with
+	// bad_request without a known field, validation_failed and not_found.
 	UpdateIssueTodo(ctx context.Context, in *v1.UpdateIssueTodoRequest, opts ...grpc.CallOption) (*v1.UpdateIssueTodoResponse, error)
 }
 
@@ -165,20 +166,21 @@ func (c *issueServiceClient) UpdateIssueTodo(ctx context.Context, in *v1.UpdateI
 // All implementations must embed UnimplementedIssueServiceServer
 // for forward compatibility.
 //
-// IssueService holds the issues of projects, with their updates and todos. The gateway refuses a project that the operator has not
-// registered with not_found.
+// IssueService stores the issues of projects, with their updates and todos. The gateway answers not_found for a
+// project that the operator has not registered.
 type IssueServiceServer interface {
 	// ListIssues lists a project's issues, the highest number first, without their bodies. Without a status it lists those that have
 	// not ended. Fails with validation_failed for an unknown status.
 	ListIssues(context.Context, *v1.ListIssuesRequest) (*v1.ListIssuesResponse, error)
-	// CreateIssue files an issue: 201, or 200 with the issue as it is now if an issue with this client_id and content was filed before.
-	// Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was used with other content.
+	// CreateIssue creates an issue: 201, or 200 with the existing issue if one with this client_id and content
+	// exists. Fails with validation_failed, and with conflict (details reason client_id_reused) if the client_id was
+	// used with other content.
 	CreateIssue(context.Context, *v1.CreateIssueRequest) (*v1.CreateIssueResponse, error)
 	// GetIssue returns one issue with its last 200 updates. Fails with not_found.
 	GetIssue(context.Context, *v1.GetIssueRequest) (*v1.GetIssueResponse, error)
-	// UpdateIssue changes the given fields and records each change. Only the version that If-Match names is changed,
-	// if it is given. Fails with bad_request if no known field is there, validation_failed, not_found, and conflict
-	// (details reason version_mismatch with version, or invalid_transition with from, to and legal).
+	// UpdateIssue changes the given fields and records each change. With If-Match it changes only that version. Fails
+	// with bad_request without a known field, validation_failed, not_found, and conflict (details reason
+	// version_mismatch with version, or invalid_transition with from, to and legal).
 	UpdateIssue(context.Context, *v1.UpdateIssueRequest) (*v1.UpdateIssueResponse, error)
 	// ListIssueUpdates lists the history of an issue, the oldest first. Fails with not_found.
 	ListIssueUpdates(context.Context, *v1.ListIssueUpdatesRequest) (*v1.ListIssueUpdatesResponse, error)
@@ -188,8 +190,8 @@ type IssueServiceServer interface {
 	ListIssueTodos(context.Context, *v1.ListIssueTodosRequest) (*v1.ListIssueTodosResponse, error)
 	// AddIssueTodos appends todos and returns them: 201. Fails with validation_failed and not_found.
 	AddIssueTodos(context.Context, *v1.AddIssueTodosRequest) (*v1.AddIssueTodosResponse, error)
-	// UpdateIssueTodo changes one todo. Starting one puts the one at work back. Fails with bad_request if no known field is there,
-	// validation_failed and not_found.
+	// UpdateIssueTodo changes one todo. Starting a todo sets the one in progress back to pending. Fails with
+	// bad_request without a known field, validation_failed and not_found.
 	UpdateIssueTodo(context.Context, *v1.UpdateIssueTodoRequest) (*v1.UpdateIssueTodoResponse, error)
 	mustEmbedUnimplementedIssueServiceServer()
 }

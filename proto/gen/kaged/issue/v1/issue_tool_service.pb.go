@@ -181,9 +181,9 @@ func (x *RemindTodosRequest) GetNumber() int64 {
 // RemindTodosResponse is the open todos of an issue.
 type RemindTodosResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first of them, at most five, in their order; the one at work is always there.
+	// The first ones, at most five, in their order; the one in progress is always included.
 	Todos []*ToolTodo `protobuf:"bytes,1,rep,name=todos,proto3" json:"todos,omitempty"`
-	// How many there are.
+	// Their number.
 	Open          int32 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,9 +246,9 @@ type UseIssuesRequest struct {
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// The words to search for; list.
 	Search string `protobuf:"bytes,5,opt,name=search,proto3" json:"search,omitempty"`
-	// How many, and how many to leave out; list.
+	// The number of issues; list.
 	Limit int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
-	// See limit.
+	// The number of issues to skip; list.
 	Offset int32 `protobuf:"varint,7,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The title; create.
 	Title string `protobuf:"bytes,8,opt,name=title,proto3" json:"title,omitempty"`
@@ -256,11 +256,11 @@ type UseIssuesRequest struct {
 	Body string `protobuf:"bytes,9,opt,name=body,proto3" json:"body,omitempty"`
 	// all or operator_only; comment.
 	Visibility string `protobuf:"bytes,10,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// The status to go to; transition.
+	// The new status; transition.
 	To string `protobuf:"bytes,11,opt,name=to,proto3" json:"to,omitempty"`
-	// Why; transition.
+	// The comment; transition.
 	Comment string `protobuf:"bytes,12,opt,name=comment,proto3" json:"comment,omitempty"`
-	// A caller's id of the issue: the same one files it once; create.
+	// An id of the caller's choice: a repeated request with it creates no second issue; create.
 	ClientId      string `protobuf:"bytes,13,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -392,9 +392,9 @@ type UseIssuesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The issues without bodies; list.
 	Issues []*ToolIssue `protobuf:"bytes,1,rep,name=issues,proto3" json:"issues,omitempty"`
-	// How many match in all; list.
+	// The number of matches; list.
 	Total int64 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
-	// The issue as it is now; get, create, transition.
+	// The issue after the action; get, create, transition.
 	Issue *ToolIssue `protobuf:"bytes,3,opt,name=issue,proto3" json:"issue,omitempty"`
 	// Its history, the oldest first; get.
 	Updates []*ToolUpdate `protobuf:"bytes,4,rep,name=updates,proto3" json:"updates,omitempty"`
@@ -487,7 +487,7 @@ func (x *UseIssuesResponse) GetIssueId() string {
 	return ""
 }
 
-// ToolIssue is an issue as agents see it.
+// ToolIssue is an issue in the form for agents.
 type ToolIssue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id.
@@ -506,15 +506,15 @@ type ToolIssue struct {
 	Assignment *string `protobuf:"bytes,7,opt,name=assignment,proto3,oneof" json:"assignment,omitempty"`
 	// Its author.
 	CreatedBy string `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// When it was filed.
+	// Its creation time.
 	CreatedAt int64 `protobuf:"varint,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When it last changed.
+	// The time of its last change.
 	UpdatedAt int64 `protobuf:"varint,10,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// When it was resolved.
 	ResolvedAt *int64 `protobuf:"varint,11,opt,name=resolved_at,json=resolvedAt,proto3,oneof" json:"resolved_at,omitempty"`
 	// Its resolver.
 	ResolvedBy *string `protobuf:"bytes,12,opt,name=resolved_by,json=resolvedBy,proto3,oneof" json:"resolved_by,omitempty"`
-	// The statuses that it can go to.
+	// The statuses that it can change to.
 	LegalTransitions []string `protobuf:"bytes,13,rep,name=legal_transitions,json=legalTransitions,proto3" json:"legal_transitions,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -641,7 +641,7 @@ func (x *ToolIssue) GetLegalTransitions() []string {
 	return nil
 }
 
-// ToolUpdate is one thing that happened to an issue.
+// ToolUpdate is an entry of an issue's history.
 type ToolUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id.
@@ -656,7 +656,7 @@ type ToolUpdate struct {
 	Metadata []byte `protobuf:"bytes,5,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// all or operator_only.
 	Visibility string `protobuf:"bytes,6,opt,name=visibility,proto3" json:"visibility,omitempty"`
-	// When.
+	// The time.
 	CreatedAt     int64 `protobuf:"varint,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -750,7 +750,7 @@ type WorkTodosRequest struct {
 	Number int64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// view, set, add, start, done, drop or note.
 	Action string `protobuf:"bytes,3,opt,name=action,proto3" json:"action,omitempty"`
-	// The content of the todo that start, done, drop and note mean, or a part of it that no other todo has.
+	// The content of the todo for start, done, drop and note, or a unique part of it.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// The new todos of set and add.
 	Items []string `protobuf:"bytes,5,rep,name=items,proto3" json:"items,omitempty"`
@@ -859,14 +859,14 @@ func (x *WorkTodosRequest) GetOriginAgent() string {
 	return ""
 }
 
-// WorkTodosResponse is the list as it is now.
+// WorkTodosResponse is the list after the action.
 type WorkTodosResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The todos in their order.
 	Todos []*ToolTodo `protobuf:"bytes,1,rep,name=todos,proto3" json:"todos,omitempty"`
 	// The list as a markdown checklist.
 	Markdown string `protobuf:"bytes,2,opt,name=markdown,proto3" json:"markdown,omitempty"`
-	// The todo that the action was about, or empty.
+	// The todo of the action, or empty.
 	TodoId string `protobuf:"bytes,3,opt,name=todo_id,json=todoId,proto3" json:"todo_id,omitempty"`
 	// The issue's id; empty for view.
 	IssueId       string `protobuf:"bytes,4,opt,name=issue_id,json=issueId,proto3" json:"issue_id,omitempty"`
@@ -932,7 +932,7 @@ func (x *WorkTodosResponse) GetIssueId() string {
 	return ""
 }
 
-// ToolTodo is a todo as agents see it.
+// ToolTodo is a todo in the form for agents.
 type ToolTodo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id.

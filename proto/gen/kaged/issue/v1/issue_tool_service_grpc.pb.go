@@ -29,18 +29,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// IssueToolService is the tools kaged.issue and kaged.todo, for the agent that the caller's metadata names. It fails with the codes of
-// tools: invalid_params, issue_not_found, invalid_transition, todo_not_found, content_addressing_hint.
+// IssueToolService implements the tools kaged.issue and kaged.todo, for the agent in the caller's metadata. It
+// fails with the codes of tools: invalid_params, issue_not_found, invalid_transition, todo_not_found,
+// content_addressing_hint.
 type IssueToolServiceClient interface {
-	// UseIssues is one action of kaged.issue.
+	// UseIssues executes one action of kaged.issue.
 	UseIssues(ctx context.Context, in *UseIssuesRequest, opts ...grpc.CallOption) (*UseIssuesResponse, error)
-	// WorkTodos is one action of kaged.todo, which answers with the whole list.
+	// WorkTodos executes one action of kaged.todo and returns the whole list.
 	WorkTodos(ctx context.Context, in *WorkTodosRequest, opts ...grpc.CallOption) (*WorkTodosResponse, error)
-	// RemindTodos returns the open todos that an agent is reminded of. For an unknown issue the list is empty.
+	// RemindTodos returns the open todos for an agent's reminder. For an unknown issue the list is empty.
 	RemindTodos(ctx context.Context, in *RemindTodosRequest, opts ...grpc.CallOption) (*RemindTodosResponse, error)
-	// AssignWorkspace says which operator a workspace serves, where several operators share a deployment: of the calls of a workspace those
-	// for its operator alone are answered, the others fail with forbidden (details.reason workspace_of_another). An assignment that is
-	// lower than the last one has no effect.
+	// AssignWorkspace assigns a workspace to an operator in a shared deployment. Calls of the workspace for another
+	// operator fail with forbidden (details.reason workspace_of_another). An assignment with a lower number than the
+	// last one has no effect.
 	AssignWorkspace(ctx context.Context, in *AssignWorkspaceRequest, opts ...grpc.CallOption) (*AssignWorkspaceResponse, error)
 }
 
@@ -96,18 +97,19 @@ func (c *issueToolServiceClient) AssignWorkspace(ctx context.Context, in *Assign
 // All implementations must embed UnimplementedIssueToolServiceServer
 // for forward compatibility.
 //
-// IssueToolService is the tools kaged.issue and kaged.todo, for the agent that the caller's metadata names. It fails with the codes of
-// tools: invalid_params, issue_not_found, invalid_transition, todo_not_found, content_addressing_hint.
+// IssueToolService implements the tools kaged.issue and kaged.todo, for the agent in the caller's metadata. It
+// fails with the codes of tools: invalid_params, issue_not_found, invalid_transition, todo_not_found,
+// content_addressing_hint.
 type IssueToolServiceServer interface {
-	// UseIssues is one action of kaged.issue.
+	// UseIssues executes one action of kaged.issue.
 	UseIssues(context.Context, *UseIssuesRequest) (*UseIssuesResponse, error)
-	// WorkTodos is one action of kaged.todo, which answers with the whole list.
+	// WorkTodos executes one action of kaged.todo and returns the whole list.
 	WorkTodos(context.Context, *WorkTodosRequest) (*WorkTodosResponse, error)
-	// RemindTodos returns the open todos that an agent is reminded of. For an unknown issue the list is empty.
+	// RemindTodos returns the open todos for an agent's reminder. For an unknown issue the list is empty.
 	RemindTodos(context.Context, *RemindTodosRequest) (*RemindTodosResponse, error)
-	// AssignWorkspace says which operator a workspace serves, where several operators share a deployment: of the calls of a workspace those
-	// for its operator alone are answered, the others fail with forbidden (details.reason workspace_of_another). An assignment that is
-	// lower than the last one has no effect.
+	// AssignWorkspace assigns a workspace to an operator in a shared deployment. Calls of the workspace for another
+	// operator fail with forbidden (details.reason workspace_of_another). An assignment with a lower number than the
+	// last one has no effect.
 	AssignWorkspace(context.Context, *AssignWorkspaceRequest) (*AssignWorkspaceResponse, error)
 	mustEmbedUnimplementedIssueToolServiceServer()
 }

@@ -22,35 +22,35 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Action is a question to a server.
+// Action is a kind of query.
 type Action int32
 
 const (
-	// Not said.
+	// Not specified.
 	Action_ACTION_UNSPECIFIED Action = 0
 	// The diagnostics of a file, or of the files below a folder.
 	Action_ACTION_DIAGNOSTICS Action = 1
-	// Where the symbol at a place is defined.
+	// The definition of the symbol at a place.
 	Action_ACTION_DEFINITION Action = 2
-	// Where it is used.
+	// The references to it.
 	Action_ACTION_REFERENCES Action = 3
 	// The symbols of a file, or those of the project that match a query.
 	Action_ACTION_SYMBOLS Action = 4
 	// The edits that rename the symbol at a place.
 	Action_ACTION_RENAME Action = 5
-	// The edits that go with the move of a file.
+	// The edits for moving a file.
 	Action_ACTION_RENAME_FILE Action = 6
 	// The actions on a line.
 	Action_ACTION_CODE_ACTIONS Action = 7
 	// The description of the symbol at a place.
 	Action_ACTION_HOVER Action = 8
-	// Where its type is defined.
+	// The definition of its type.
 	Action_ACTION_TYPE_DEFINITION Action = 9
 	// Its implementations.
 	Action_ACTION_IMPLEMENTATION Action = 10
 	// The server's announced capabilities.
 	Action_ACTION_CAPABILITIES Action = 11
-	// A request of the protocol that only looks.
+	// A request of the protocol without side effects.
 	Action_ACTION_REQUEST Action = 12
 	// The diagnostics of files with a running server, and no others.
 	Action_ACTION_WARM_DIAGNOSTICS Action = 13
@@ -119,15 +119,15 @@ func (Action) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{0}
 }
 
-// StopReason is why servers are ended.
+// StopReason is the reason for ending servers.
 type StopReason int32
 
 const (
-	// To be started anew.
+	// A restart.
 	StopReason_STOP_REASON_UNSPECIFIED StopReason = 0
-	// The project is no longer registered. The servers are forgotten, and their records come with the answer.
+	// The project is no longer registered. The servers are removed, and their records come with the answer.
 	StopReason_STOP_REASON_PROJECT_UNLOAD StopReason = 1
-	// The processes that needed them are gone.
+	// The processes that needed them have ended.
 	StopReason_STOP_REASON_DAEMON_SHUTDOWN StopReason = 2
 )
 
@@ -179,16 +179,16 @@ type View struct {
 	ProjectId string `protobuf:"bytes,1,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// Its folder, absolute and without links.
 	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
-	// The session of the query; crashes are counted by it.
+	// The session of the query. Crashes are counted per session.
 	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The caller's cage; may be unset. The server's is made from it: read-only and without network.
+	// The caller's cage; may be unset. The server's cage is derived from it: read-only and without network.
 	Cage *v1.CagePolicy `protobuf:"bytes,4,opt,name=cage,proto3" json:"cage,omitempty"`
-	// The caller cannot run commands, so that its servers run in a cage although the caller has none.
+	// The caller cannot run commands, so its servers are caged even if the caller is not.
 	NoCommands bool `protobuf:"varint,5,opt,name=no_commands,json=noCommands,proto3" json:"no_commands,omitempty"`
 	// The servers that the project declares.
 	Servers []*v1.LanguageServer `protobuf:"bytes,6,rep,name=servers,proto3" json:"servers,omitempty"`
-	// An agent of the project has a cage. Its output must not run outside one, so that servers have a cage although
-	// the caller has none.
+	// An agent of the project has a cage. Its files must not run outside a cage, so servers are caged even for an
+	// uncaged caller.
 	ProjectCaged  bool `protobuf:"varint,7,opt,name=project_caged,json=projectCaged,proto3" json:"project_caged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -328,12 +328,12 @@ func (x *FileChange) GetRemoved() bool {
 	return false
 }
 
-// QueryRequest is one question.
+// QueryRequest is one query.
 type QueryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The view.
 	View *View `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`
-	// The question.
+	// The kind of query.
 	Action Action `protobuf:"varint,2,opt,name=action,proto3,enum=kaged.lsppool.v1.Action" json:"action,omitempty"`
 	// The file or folder, absolute and without links.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
@@ -351,7 +351,7 @@ type QueryRequest struct {
 	Limit int32 `protobuf:"varint,9,opt,name=limit,proto3" json:"limit,omitempty"`
 	// For rename: the new name. For rename_file: the new path, absolute.
 	NewName string `protobuf:"bytes,10,opt,name=new_name,json=newName,proto3" json:"new_name,omitempty"`
-	// For code_actions: with those that mend diagnostics.
+	// For code_actions: with those that fix diagnostics.
 	IncludeDiagnostics bool `protobuf:"varint,11,opt,name=include_diagnostics,json=includeDiagnostics,proto3" json:"include_diagnostics,omitempty"`
 	// For request: the method.
 	Method string `protobuf:"bytes,12,opt,name=method,proto3" json:"method,omitempty"`
@@ -361,11 +361,11 @@ type QueryRequest struct {
 	Severity int32 `protobuf:"varint,14,opt,name=severity,proto3" json:"severity,omitempty"`
 	// For diagnostics: the files, absolute. A folder's are those that the caller chose.
 	Files []string `protobuf:"bytes,15,rep,name=files,proto3" json:"files,omitempty"`
-	// Files that the caller knows to have changed since its last query of this root.
+	// Files that have changed since the caller's last query of this root, as far as it knows.
 	Changed []*FileChange `protobuf:"bytes,16,rep,name=changed,proto3" json:"changed,omitempty"`
-	// How long a server that is still loading is waited for, in milliseconds.
+	// The maximum wait for a server that is still loading, in milliseconds.
 	WaitMs int64 `protobuf:"varint,17,opt,name=wait_ms,json=waitMs,proto3" json:"wait_ms,omitempty"`
-	// How long the answer may take, in milliseconds; 0 for the configured time.
+	// The timeout of the answer, in milliseconds; 0 for the configured time.
 	TimeoutMs     int64 `protobuf:"varint,18,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -546,7 +546,7 @@ type QueryResponse struct {
 	Actions []*CodeAction `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Capabilities, or the answer to request, as JSON.
 	Json string `protobuf:"bytes,8,opt,name=json,proto3" json:"json,omitempty"`
-	// The events of servers, for the record.
+	// The audit records of server events.
 	Records       []*v1.AuditRecord `protobuf:"bytes,9,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -645,14 +645,14 @@ func (x *QueryResponse) GetRecords() []*v1.AuditRecord {
 	return nil
 }
 
-// Completeness says how far an answer can be relied on.
+// Completeness is the reliability of an answer.
 type Completeness struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "ready", "indexing", "partial" or "restarted"; empty for warm diagnostics where no server runs.
 	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	// How far the server is, from 0 to 100; -1 for unknown.
+	// The server's progress, from 0 to 100; -1 if unknown.
 	Percent int32 `protobuf:"varint,2,opt,name=percent,proto3" json:"percent,omitempty"`
-	// Why it is not ready, as a sentence; empty if it is.
+	// The reason why it is not ready, a sentence; empty if ready.
 	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -837,7 +837,7 @@ type Symbol struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Its container, or empty.
 	Container string `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
-	// Where its name stands.
+	// The position of its name.
 	Location      *Location `protobuf:"bytes,4,opt,name=location,proto3" json:"location,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -901,7 +901,7 @@ func (x *Symbol) GetLocation() *Location {
 	return nil
 }
 
-// Diagnostic is a complaint of a server.
+// Diagnostic is a diagnostic of a server.
 type Diagnostic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its place.
@@ -990,7 +990,7 @@ type Hover struct {
 	Content string `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// Its documentation.
 	Documentation string `protobuf:"bytes,2,opt,name=documentation,proto3" json:"documentation,omitempty"`
-	// Where it stands, unset for unknown.
+	// Its position, unset if unknown.
 	Location      *Location `protobuf:"bytes,3,opt,name=location,proto3" json:"location,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1052,15 +1052,15 @@ type FileEdit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file, absolute.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Where it is moved, empty for nowhere.
+	// The new path of a moved file, or empty.
 	MovedTo string `protobuf:"bytes,2,opt,name=moved_to,json=movedTo,proto3" json:"moved_to,omitempty"`
-	// The SHA-256 of the content that the edit is meant for, in hex; empty for a new file.
+	// The SHA-256 (hex) of the content to which the edit applies; empty for a new file.
 	Sha256 string `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// The whole new content, unset for a file that is only moved or removed.
 	Content []byte `protobuf:"bytes,4,opt,name=content,proto3,oneof" json:"content,omitempty"`
 	// It is removed.
 	Removed bool `protobuf:"varint,5,opt,name=removed,proto3" json:"removed,omitempty"`
-	// How many places are changed.
+	// The number of changed places.
 	Edits         int32 `protobuf:"varint,6,opt,name=edits,proto3" json:"edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1147,7 +1147,7 @@ type CodeAction struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// It is the preferred one.
 	Preferred bool `protobuf:"varint,3,opt,name=preferred,proto3" json:"preferred,omitempty"`
-	// Its edits, as text that is replaced.
+	// Its edits, as replacements of text.
 	Edits         []*Replacement `protobuf:"bytes,4,rep,name=edits,proto3" json:"edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1218,9 +1218,9 @@ type Replacement struct {
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// The line, from 0.
 	Line uint32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
-	// The text that is there: whole lines where the edit is not unique otherwise.
+	// The replaced text: whole lines if the edit would not be unique otherwise.
 	Old string `protobuf:"bytes,3,opt,name=old,proto3" json:"old,omitempty"`
-	// The text that takes its place.
+	// The new text.
 	New           string `protobuf:"bytes,4,opt,name=new,proto3" json:"new,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1405,7 +1405,7 @@ type StopServersRequest struct {
 	Lang string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
 	// The view of a caller, to select the servers that it shares; unset for all.
 	View *View `protobuf:"bytes,4,opt,name=view,proto3" json:"view,omitempty"`
-	// Why, for the record.
+	// The reason, for the audit log.
 	Reason        StopReason `protobuf:"varint,5,opt,name=reason,proto3,enum=kaged.lsppool.v1.StopReason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1481,7 +1481,7 @@ type StopServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
 	Servers []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
-	// For project_unload: the records that no answer to a question has carried.
+	// For project_unload: the unreported records.
 	Records       []*v1.AuditRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1531,7 +1531,7 @@ func (x *StopServersResponse) GetRecords() []*v1.AuditRecord {
 	return nil
 }
 
-// FindServersRequest says from where programs are looked for.
+// FindServersRequest names the folder of the search.
 type FindServersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The folder in which servers would be started, absolute.

@@ -30,22 +30,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LSPPoolService runs language servers where a project's files are, and asks them. It never writes a file: edits come back as values.
-// Its caller decides which files an agent may name and see.
+// LSPPoolService runs language servers beside a project's files, and queries them. It never writes a file: edits
+// are returned. Its caller decides which files an agent may name and see.
 type LSPPoolServiceClient interface {
-	// Query asks the server of a file's language, which is started first if this view has no running one. The answer
-	// is about the files as they are on disk when the call begins. Fails with invalid_params for a file of no known
-	// language, with lsp_server_not_found if the server's program is missing, with lsp_server_unavailable if it
-	// crashed too often in this session, with timeout if it does not answer in time, after which it is killed, with
-	// rename_not_possible if it refuses a rename, and with file_not_found, file_not_text and file_too_large for the
-	// file itself.
+	// Query queries the server of a file's language, and starts one if this view has none. The answer is for the
+	// files on disk at the beginning of the call. Fails with invalid_params for a file of no known language, with
+	// lsp_server_not_found if the server's program is missing, with lsp_server_unavailable if it crashed too often in
+	// this session, with timeout if it does not answer in time, after which it is killed, with rename_not_possible if
+	// it refuses a rename, and with file_not_found, file_not_text and file_too_large for the file itself.
 	Query(ctx context.Context, in *QueryRequest, opts ...grpc.CallOption) (*QueryResponse, error)
 	// ListServers returns the servers that run or gave up, of one project or all.
 	ListServers(ctx context.Context, in *ListServersRequest, opts ...grpc.CallOption) (*ListServersResponse, error)
-	// StopServers ends servers, which start again with the next query. It forgets their crashes.
+	// StopServers ends servers, which start again with the next query. It resets their crash counts.
 	StopServers(ctx context.Context, in *StopServersRequest, opts ...grpc.CallOption) (*StopServersResponse, error)
-	// HoldServers holds the servers for as long as the stream lasts; its first event says that it does. The end of the last stream, a
-	// caller's death included, ends them all.
+	// HoldServers holds the servers for as long as the stream lasts; its first event confirms that. The end of the
+	// last stream, even by a caller's crash, ends all servers.
 	HoldServers(ctx context.Context, in *HoldServersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldServersEvent], error)
 	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
 	FindServers(ctx context.Context, in *FindServersRequest, opts ...grpc.CallOption) (*FindServersResponse, error)
@@ -122,22 +121,21 @@ func (c *lSPPoolServiceClient) FindServers(ctx context.Context, in *FindServersR
 // All implementations must embed UnimplementedLSPPoolServiceServer
 // for forward compatibility.
 //
-// LSPPoolService runs language servers where a project's files are, and asks them. It never writes a file: edits come back as values.
-// Its caller decides which files an agent may name and see.
+// LSPPoolService runs language servers beside a project's files, and queries them. It never writes a file: edits
+// are returned. Its caller decides which files an agent may name and see.
 type LSPPoolServiceServer interface {
-	// Query asks the server of a file's language, which is started first if this view has no running one. The answer
-	// is about the files as they are on disk when the call begins. Fails with invalid_params for a file of no known
-	// language, with lsp_server_not_found if the server's program is missing, with lsp_server_unavailable if it
-	// crashed too often in this session, with timeout if it does not answer in time, after which it is killed, with
-	// rename_not_possible if it refuses a rename, and with file_not_found, file_not_text and file_too_large for the
-	// file itself.
+	// Query queries the server of a file's language, and starts one if this view has none. The answer is for the
+	// files on disk at the beginning of the call. Fails with invalid_params for a file of no known language, with
+	// lsp_server_not_found if the server's program is missing, with lsp_server_unavailable if it crashed too often in
+	// this session, with timeout if it does not answer in time, after which it is killed, with rename_not_possible if
+	// it refuses a rename, and with file_not_found, file_not_text and file_too_large for the file itself.
 	Query(context.Context, *QueryRequest) (*QueryResponse, error)
 	// ListServers returns the servers that run or gave up, of one project or all.
 	ListServers(context.Context, *ListServersRequest) (*ListServersResponse, error)
-	// StopServers ends servers, which start again with the next query. It forgets their crashes.
+	// StopServers ends servers, which start again with the next query. It resets their crash counts.
 	StopServers(context.Context, *StopServersRequest) (*StopServersResponse, error)
-	// HoldServers holds the servers for as long as the stream lasts; its first event says that it does. The end of the last stream, a
-	// caller's death included, ends them all.
+	// HoldServers holds the servers for as long as the stream lasts; its first event confirms that. The end of the
+	// last stream, even by a caller's crash, ends all servers.
 	HoldServers(*HoldServersRequest, grpc.ServerStreamingServer[HoldServersEvent]) error
 	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
 	FindServers(context.Context, *FindServersRequest) (*FindServersResponse, error)

@@ -79,11 +79,11 @@ func (OwnerKind) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Stream is where output came from.
+// Stream is the source of output.
 type Stream int32
 
 const (
-	// Not said.
+	// Not specified.
 	Stream_STREAM_UNSPECIFIED Stream = 0
 	// Standard output, or the terminal.
 	Stream_STREAM_STDOUT Stream = 1
@@ -132,29 +132,29 @@ func (Stream) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{1}
 }
 
-// KillReason is why a command was killed.
+// KillReason is the reason for killing a command.
 type KillReason int32
 
 const (
 	// It was not killed by the supervisor.
 	KillReason_KILL_REASON_UNSPECIFIED KillReason = 0
-	// It ran out of its time.
+	// It reached its time limit.
 	KillReason_KILL_REASON_TIMEOUT KillReason = 1
 	// The caller cancelled.
 	KillReason_KILL_REASON_CANCELLED KillReason = 2
 	// Its session ended.
 	KillReason_KILL_REASON_OWNER_ENDED KillReason = 3
-	// The supervisor, its shim or the cage's init went away.
+	// The supervisor, its shim or the cage's init ended.
 	KillReason_KILL_REASON_LOST KillReason = 4
 	// Its cage ran out of memory.
 	KillReason_KILL_REASON_OOM KillReason = 5
 	// Its cage reached its limit of processes and threads.
 	KillReason_KILL_REASON_PIDS KillReason = 6
-	// Its cage ran out of the time of one invocation.
+	// Its cage reached its time limit of one invocation.
 	KillReason_KILL_REASON_WALLTIME KillReason = 7
 	// Its cage wrote more than its limit of disk space.
 	KillReason_KILL_REASON_DISK KillReason = 8
-	// It made a system call that no program of this machine's kind makes.
+	// It made a system call of another architecture.
 	KillReason_KILL_REASON_SECCOMP KillReason = 9
 )
 
@@ -213,16 +213,16 @@ func (KillReason) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Owner is the owner of a process or a cage, which ends with it.
+// Owner is the owner of a process or cage. The process or cage ends with its owner.
 type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The run that it is for, or, by kind, that it belongs to.
+	// The run for which it was created; with OWNER_KIND_RUN its owner.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The tool call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The project that it is for, or, by kind, that it belongs to.
+	// The project for which it was created; with OWNER_KIND_PROJECT its owner.
 	ProjectId string `protobuf:"bytes,4,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	// The tree path of the calling agent, to be shown; or empty.
 	AgentPath string `protobuf:"bytes,5,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
@@ -516,12 +516,12 @@ type isConnectRequest_Request interface {
 }
 
 type ConnectRequest_Start struct {
-	// Where to; first and only once.
+	// The target; first and only once.
 	Start *ConnectStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
 }
 
 type ConnectRequest_Data struct {
-	// Bytes for the far side.
+	// Bytes for the peer.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
 }
 
@@ -529,12 +529,12 @@ func (*ConnectRequest_Start) isConnectRequest_Request() {}
 
 func (*ConnectRequest_Data) isConnectRequest_Request() {}
 
-// ConnectStart says where a connection goes to.
+// ConnectStart is the target of a connection.
 type ConnectStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The owner, as of a command.
 	Owner *Owner `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The cage of HoldCage with the loopback, empty for that of commands without a cage.
+	// The cage of HoldCage with the loopback; empty for the loopback of uncaged commands.
 	CageId string `protobuf:"bytes,2,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The port.
 	Port          uint32 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
@@ -593,7 +593,7 @@ func (x *ConnectStart) GetPort() uint32 {
 	return 0
 }
 
-// ConnectEvent is one message from the far side of a connection.
+// ConnectEvent is one message from the peer of a connection.
 type ConnectEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event.
@@ -672,7 +672,7 @@ type ConnectEvent_Connected struct {
 }
 
 type ConnectEvent_Data struct {
-	// Bytes from the far side.
+	// Bytes from the peer.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
 }
 
@@ -730,17 +730,17 @@ type ExecStart struct {
 	Env map[string]string `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The terminal, unset for pipes.
 	Terminal *Terminal `protobuf:"bytes,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
-	// How long it may run before it is terminated, in milliseconds; 0 is without limit.
+	// Its time limit in milliseconds; 0 for no limit.
 	TimeoutMs int64 `protobuf:"varint,6,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
-	// The cage; may be unset. Without a cage_id it is made for this command alone.
+	// The cage; may be unset. Without a cage_id it is created for this command only.
 	Cage *v1.CagePolicy `protobuf:"bytes,7,opt,name=cage,proto3" json:"cage,omitempty"`
 	// The project's root, which paths of the cage are relative to.
 	ProjectRoot string `protobuf:"bytes,8,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
-	// Standard error goes into the pipe of standard output, so that both keep their order; on a terminal they always do.
+	// Standard error goes into the pipe of standard output, which keeps their order; on a terminal this is always so.
 	MergeStderr bool `protobuf:"varint,9,opt,name=merge_stderr,json=mergeStderr,proto3" json:"merge_stderr,omitempty"`
-	// The cage of HoldCage that it runs in. Fails with cage_unavailable if that has ended, and with conflict if it is another
-	// owner's: a cage of a session takes commands of the session and its runs, one of a run those of the run, one of a project those
-	// that belong to the project itself.
+	// The cage of HoldCage for the command. Fails with cage_unavailable if it has ended, and with conflict if it has
+	// another owner. A cage of a session accepts commands of the session and its runs, a cage of a run those of the
+	// run, and a cage of a project those owned by the project.
 	CageId        string `protobuf:"bytes,10,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1134,12 +1134,13 @@ type ExecEvent_Output struct {
 }
 
 type ExecEvent_Exited struct {
-	// It is gone, and so is everything it started.
+	// It and its descendants have ended.
 	Exited *ExecExited `protobuf:"bytes,3,opt,name=exited,proto3,oneof"`
 }
 
 type ExecEvent_Refused struct {
-	// The cage it runs in refused a connection. Commands of one cage share its network, so it may be another's.
+	// The command's cage refused a connection. Commands of a cage share its network, so another command may have
+	// caused it.
 	Refused *v1.NetworkAttempt `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
 }
 
@@ -1156,7 +1157,7 @@ type ExecStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The supervisor's id of it.
 	ExecId string `protobuf:"bytes,1,opt,name=exec_id,json=execId,proto3" json:"exec_id,omitempty"`
-	// Its process id as the host sees it.
+	// Its process id on the host.
 	Pid int64 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	// When it started, in milliseconds.
 	StartedAt     int64 `protobuf:"varint,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -1218,7 +1219,7 @@ func (x *ExecStarted) GetStartedAt() int64 {
 // ExecOutput is a piece of output, cut anywhere, also inside a character.
 type ExecOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it came from.
+	// Its source.
 	Stream Stream `protobuf:"varint,1,opt,name=stream,proto3,enum=kaged.sandboxsupervisor.v1.Stream" json:"stream,omitempty"`
 	// The bytes.
 	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
@@ -1277,11 +1278,11 @@ type ExecExited struct {
 	ExitCode int32 `protobuf:"varint,1,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"`
 	// The signal that ended it, or empty.
 	Signal string `protobuf:"bytes,2,opt,name=signal,proto3" json:"signal,omitempty"`
-	// Why the supervisor ended it, if it did.
+	// The reason, if the supervisor ended it.
 	Reason KillReason `protobuf:"varint,3,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
-	// How long it ran, in milliseconds.
+	// Its running time in milliseconds.
 	DurationMs int64 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Of a command with a cage of its own: the findings in its writable folders at its end.
+	// Of a command with its own cage: the findings in its writable folders at its end.
 	Found         []*v1.CageFinding `protobuf:"bytes,5,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1407,7 +1408,7 @@ func (x *StartProcessRequest) GetStart() *ExecStart {
 	return nil
 }
 
-// StartProcessResponse says that the process runs, or how one that was known already fared.
+// StartProcessResponse is the state of the new or existing process.
 type StartProcessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
@@ -1458,7 +1459,7 @@ type AttachProcessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// The first byte wanted, of all its output; expired output is skipped.
+	// The offset of the first byte of output; expired output is skipped.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	// Stay until it ends.
 	Follow bool `protobuf:"varint,3,opt,name=follow,proto3" json:"follow,omitempty"`
@@ -1630,10 +1631,10 @@ func (*AttachProcessEvent_Process) isAttachProcessEvent_Event() {}
 
 func (*AttachProcessEvent_Attached) isAttachProcessEvent_Event() {}
 
-// ProcessOutput is a piece of kept output, cut anywhere, also inside a character.
+// ProcessOutput is a piece of stored output, cut anywhere, also inside a character.
 type ProcessOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which byte of all it ever wrote the first one is. A gap to the piece before is output that was not kept.
+	// The offset of its first byte in the whole output. A gap to the previous piece is expired output.
 	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The bytes.
 	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
@@ -1690,7 +1691,7 @@ type ControlProcessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// The input or signal. Input is taken whole or, with rate_limited, not at all.
+	// The input or signal. Input is accepted completely or, with rate_limited, not at all.
 	//
 	// Types that are valid to be assigned to Control:
 	//
@@ -1797,7 +1798,7 @@ type isControlProcessRequest_Control interface {
 }
 
 type ControlProcessRequest_Stdin struct {
-	// Bytes for its standard input; none at all asks for the answer alone.
+	// Bytes for its standard input; empty only requests the answer.
 	Stdin []byte `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
 }
 
@@ -1824,10 +1825,10 @@ func (*ControlProcessRequest_Resize) isControlProcessRequest_Control() {}
 
 func (*ControlProcessRequest_Signal) isControlProcessRequest_Control() {}
 
-// ControlProcessResponse tells the state after that.
+// ControlProcessResponse is the state after the action.
 type ControlProcessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The terminal reads a line without showing it, as a prompt for a password does.
+	// The terminal reads a line without showing it, as at a password prompt.
 	Hidden        bool `protobuf:"varint,1,opt,name=hidden,proto3" json:"hidden,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1967,7 +1968,7 @@ type ListProcessesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this session's; empty for all.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Also processes of StartProcess that have ended and are remembered.
+	// Also ended detached processes that are still stored.
 	Ended bool `protobuf:"varint,2,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Only this project's, those of its sessions included; empty for all.
 	ProjectId     string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
@@ -2026,7 +2027,7 @@ func (x *ListProcessesRequest) GetProjectId() string {
 	return ""
 }
 
-// Process is a command that runs, or that ran and is remembered.
+// Process is a running command, or an ended one that is still stored.
 type Process struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The supervisor's id of it.
@@ -2039,17 +2040,17 @@ type Process struct {
 	Command string `protobuf:"bytes,4,opt,name=command,proto3" json:"command,omitempty"`
 	// When it started, in milliseconds.
 	StartedAt int64 `protobuf:"varint,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Resident memory in bytes of it and everything it started.
+	// Resident memory in bytes of it and its descendants.
 	MemoryBytes int64 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	// CPU time used so far in milliseconds, of it and everything it started.
+	// CPU time in milliseconds of it and its descendants so far.
 	CpuMs int64 `protobuf:"varint,7,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
-	// It is one of StartProcess.
+	// Whether it is detached: a process of StartProcess.
 	Detached bool `protobuf:"varint,8,opt,name=detached,proto3" json:"detached,omitempty"`
 	// How it ended; unset while it runs.
 	Exited *ExecExited `protobuf:"bytes,9,opt,name=exited,proto3" json:"exited,omitempty"`
-	// Of all the bytes it wrote, the kept ones are those from output_start up to output_end.
+	// The stored output has the bytes from offset output_start up to output_end.
 	OutputStart int64 `protobuf:"varint,10,opt,name=output_start,json=outputStart,proto3" json:"output_start,omitempty"`
-	// How many bytes it wrote.
+	// The size of its whole output in bytes.
 	OutputEnd int64 `protobuf:"varint,11,opt,name=output_end,json=outputEnd,proto3" json:"output_end,omitempty"`
 	// The cage it runs in, or empty.
 	CageId string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
@@ -2290,12 +2291,12 @@ func (x *EndOwnerRequest) GetProjectId() string {
 	return ""
 }
 
-// EndOwnerResponse is the ended processes.
+// EndOwnerResponse is the result.
 type EndOwnerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many commands were killed.
+	// The number of killed commands.
 	Killed int32 `protobuf:"varint,1,opt,name=killed,proto3" json:"killed,omitempty"`
-	// The untold findings at the end of its unheld cages.
+	// The unreported findings at the end of its cages without a holder.
 	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2350,9 +2351,9 @@ type ReleaseCageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cage.
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
-	// The session it belongs to, itself or by a run of it; empty for a project's.
+	// Its session, also if a run of the session owns it; empty for a cage of a project.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The project it belongs to, for one that belongs to the project itself.
+	// Its project, for a cage that the project owns.
 	ProjectId     string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2412,7 +2413,7 @@ func (x *ReleaseCageRequest) GetProjectId() string {
 // ReleaseCageResponse holds the cage's findings.
 type ReleaseCageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files in its writable folders that may make tools outside run code.
+	// Files in its writable folders that may make tools outside the cage run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,1,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2468,7 +2469,7 @@ type HoldCageRequest struct {
 	Policy *v1.CagePolicy `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The project's root, which paths of the policy are relative to.
 	ProjectRoot string `protobuf:"bytes,5,opt,name=project_root,json=projectRoot,proto3" json:"project_root,omitempty"`
-	// Whether checked comes first.
+	// Whether checked is sent first.
 	TellChecked   bool `protobuf:"varint,6,opt,name=tell_checked,json=tellChecked,proto3" json:"tell_checked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2640,7 +2641,7 @@ type isHoldCageEvent_Event interface {
 }
 
 type HoldCageEvent_Opened struct {
-	// It is there.
+	// The cage is open.
 	Opened *Cage `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
 }
 
@@ -2650,12 +2651,12 @@ type HoldCageEvent_Network struct {
 }
 
 type HoldCageEvent_Ended struct {
-	// It has ended, with everything in it.
+	// The cage has ended, with all its processes.
 	Ended *CageEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
 }
 
 type HoldCageEvent_Checked struct {
-	// Its policy can be enforced and its paths are open; opened follows, or the error. It comes only where it is asked for.
+	// Its policy can be enforced and its paths are open; opened or an error follows. Only sent if it is requested.
 	Checked *CageChecked `protobuf:"bytes,4,opt,name=checked,proto3,oneof"`
 }
 
@@ -2707,9 +2708,9 @@ func (*CageChecked) Descriptor() ([]byte, []int) {
 // CageEnded is the end of a cage.
 type CageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why the supervisor ended it, if it did.
+	// The reason, if the supervisor ended it.
 	Reason KillReason `protobuf:"varint,1,opt,name=reason,proto3,enum=kaged.sandboxsupervisor.v1.KillReason" json:"reason,omitempty"`
-	// Files in its writable folders that may make tools outside run code.
+	// Files in its writable folders that may make tools outside the cage run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2759,7 +2760,7 @@ func (x *CageEnded) GetFound() []*v1.CageFinding {
 	return nil
 }
 
-// Cage is a cage that lives.
+// Cage is a live cage.
 type Cage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id.
@@ -2768,17 +2769,17 @@ type Cage struct {
 	Owner *Owner `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
 	// The agent in it.
 	AgentPath string `protobuf:"bytes,3,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// When it was made, in milliseconds.
+	// Its creation time, in milliseconds.
 	StartedAt int64 `protobuf:"varint,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
+	// Its tier: "userns", or "setuid" for root without user namespaces.
 	Tier string `protobuf:"bytes,5,opt,name=tier,proto3" json:"tier,omitempty"`
-	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence; may be empty.
+	// The parts of the policy that are enforced by polling and not by the kernel, each a sentence; may be empty.
 	BestEffort []string `protobuf:"bytes,6,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
 	// Resident memory in bytes of everything in it.
 	MemoryBytes int64 `protobuf:"varint,7,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// CPU time used so far in milliseconds, by everything that ever ran in it.
 	CpuMs int64 `protobuf:"varint,8,opt,name=cpu_ms,json=cpuMs,proto3" json:"cpu_ms,omitempty"`
-	// How many processes are in it, its init left out.
+	// The number of its processes, without its init.
 	Processes int32 `protobuf:"varint,9,opt,name=processes,proto3" json:"processes,omitempty"`
 	// Hints for the operator, each a sentence: unsearched folders.
 	Notes         []string `protobuf:"bytes,10,rep,name=notes,proto3" json:"notes,omitempty"`
@@ -3029,7 +3030,7 @@ type ProbeCagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How cages are enforced: "userns", "setuid", or "" if unavailable.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// Why they are unavailable, or empty.
+	// The reason if they are unavailable, or empty.
 	Unavailable string `protobuf:"bytes,2,opt,name=unavailable,proto3" json:"unavailable,omitempty"`
 	// The probes, in the order of display.
 	Layers        []*CageLayer `protobuf:"bytes,3,rep,name=layers,proto3" json:"layers,omitempty"`
@@ -3088,7 +3089,7 @@ func (x *ProbeCagesResponse) GetLayers() []*CageLayer {
 	return nil
 }
 
-// CageLayer is one thing cages are made of.
+// CageLayer describes one layer of a cage.
 type CageLayer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name, such as "user namespaces" or "limits.memory".
@@ -3097,7 +3098,7 @@ type CageLayer struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// The enforcing mechanism, such as "cgroup v1 memory".
 	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
-	// Why it is not enforced, and the effect on policies that need it; empty if it is.
+	// The reason if it is not enforced, and the effect on policies that need it; else empty.
 	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The remedy, a command or a setting; may be empty.
 	Fix           string `protobuf:"bytes,5,opt,name=fix,proto3" json:"fix,omitempty"`

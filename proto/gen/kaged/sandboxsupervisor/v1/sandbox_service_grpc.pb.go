@@ -37,58 +37,57 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SandboxService starts commands, gives them terminals and limits, and makes sure that every process they started
-// ends with its owner.
+// SandboxService starts commands, gives them terminals and limits, and ensures that every process ends with its
+// owner.
 type SandboxServiceClient interface {
-	// Exec runs one command. The first request is start; stdin, resize and signal follow while it runs. The events are
-	// started, then output as it comes, then exactly one exited, which is the last. Ending the stream early kills the
-	// command and everything it started; ending only the requests (half-closing) is close_stdin. Fails with
-	// shell_spawn_failed if the command cannot be started, with invalid_params if it makes no sense (its working folder is
-	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
-	// cannot be enforced here.
+	// Exec runs one command. The first request is start; stdin, resize and signal follow while it runs. The events
+	// are started, then output as it comes, then exactly one exited, which is the last. Ending the stream early kills
+	// the command and its descendants; ending only the requests (half-closing) means close_stdin. Fails with
+	// shell_spawn_failed if the command cannot be started, with invalid_params for an invalid request (such as a
+	// missing working folder or an unknown signal), with rate_limited if too many run, and with cage_unavailable if
+	// its cage cannot be enforced here.
 	Exec(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecRequest, ExecEvent], error)
-	// Connect joins the stream to a port of a cage's loopback, or of the one that commands without a cage have. The
-	// first request is start, the first event connected; data follows both ways, as it comes. The connection ends
-	// with the stream, and the stream when the far side closes the connection; ending only the requests
-	// (half-closing) ends both. Fails with invalid_params if the port has no listener, with cage_unavailable if the
-	// cage has ended, with conflict if it is another owner's, and with rate_limited if there are too many
-	// connections.
+	// Connect connects the stream to a port of a cage's loopback, or of the loopback of uncaged commands. The first
+	// request is start, the first event connected; data follows in both directions. The connection ends with the
+	// stream, and the stream ends when the peer closes the connection; ending only the requests (half-closing) ends
+	// both. Fails with invalid_params if the port has no listener, with cage_unavailable if the cage has ended, with
+	// conflict for a cage of another owner, and with rate_limited if there are too many connections.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectEvent], error)
-	// StartProcess starts a command that no stream holds: it lives until it ends by itself, runs out of its time, is
-	// ended by EndProcess, or its session or the supervisor ends. The end of its output is kept for AttachProcess,
-	// and its end for a while after. A known process_id starts no process and returns the present one, so that a
-	// caller may ask again. Fails as Exec does, with rate_limited also if the session has too many, and with conflict
-	// if the process_id is another session's.
+	// StartProcess starts a detached command. It lives until it ends by itself, reaches its time limit, is ended by
+	// EndProcess, or its session or the supervisor ends. The last part of its output is stored for AttachProcess, and
+	// its exit status for a while after its end. A known process_id starts no second process and returns the existing
+	// one, so a call can be repeated. Fails as Exec does, with rate_limited also if the session has too many, and
+	// with conflict if the process_id is another session's.
 	StartProcess(ctx context.Context, in *StartProcessRequest, opts ...grpc.CallOption) (*StartProcessResponse, error)
-	// AttachProcess returns the kept output of a process of StartProcess from an offset on, and with follow its
-	// output until it ends or the caller leaves. The first event is its state then, the last one its state at the end.
-	// Fails with process_not_found.
+	// AttachProcess returns the stored output of a detached process from an offset on, and with follow its further
+	// output until it ends or the caller leaves. The first event is its current state, the last one its state after
+	// the output. Fails with process_not_found.
 	AttachProcess(ctx context.Context, in *AttachProcessRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachProcessEvent], error)
-	// ControlProcess hands input, a size or a signal to a process of StartProcess, or a signal to a command of Exec. Fails with
-	// process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the process has not
-	// read earlier input.
+	// ControlProcess sends input, a size or a signal to a detached process, or a signal to a command of Exec. Fails
+	// with process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the
+	// process has not read earlier input.
 	ControlProcess(ctx context.Context, in *ControlProcessRequest, opts ...grpc.CallOption) (*ControlProcessResponse, error)
-	// EndProcess ends a process of StartProcess and everything it started, and returns when it is gone. One that has ended
-	// already is returned as it is. Fails with process_not_found.
+	// EndProcess ends a detached process and its descendants, and returns after their end. For an ended process it
+	// returns the stored state. Fails with process_not_found.
 	EndProcess(ctx context.Context, in *EndProcessRequest, opts ...grpc.CallOption) (*EndProcessResponse, error)
 	// ListProcesses lists the running commands, optionally of one session.
 	ListProcesses(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
-	// EndOwner kills everything that belongs to a session, a run or a project, its cages included, and returns when it is gone.
+	// EndOwner kills all processes and cages of a session, a run or a project, and returns after their end.
 	EndOwner(ctx context.Context, in *EndOwnerRequest, opts ...grpc.CallOption) (*EndOwnerResponse, error)
-	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is
-	// checked, where that is asked for and the cage is new, then opened, then the network attempts of the cage's commands, as they happen, and, when the cage ends before the
-	// stream does, ended, which is the last. A cage outlives the stream only while processes of StartProcess run in
-	// it. A cage_id that is known already is joined, if its policy is the same. Fails with cage_policy_invalid if a
+	// HoldCage creates a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is
+	// checked, if it is requested and the cage is new, then opened, then the network attempts of the cage's commands.
+	// If the cage ends before the stream, ended is the last event. A cage outlives the stream only while detached
+	// processes run in it. A known cage_id is joined, if its policy is the same. Fails with cage_policy_invalid if a
 	// path of the policy is missing or is a link, with cage_unavailable and the missing layer if this machine cannot
 	// enforce the policy, and with rate_limited if there are too many.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
-	// ReleaseCage lets go of a cage in place of the end of its HoldCage stream, and returns when the cage has ended,
-	// with the findings in its writable folders then. A cage that is kept by processes of StartProcess is looked at
-	// while it lives. For an unknown cage, or another session's, the answer is empty.
+	// ReleaseCage releases a cage instead of ending its HoldCage stream. It returns after the end of the cage, with
+	// the findings in its writable folders. A cage that detached processes keep is searched while it lives. For an
+	// unknown cage, or one of another session, the answer is empty.
 	ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error)
-	// ListCages lists the cages, optionally of one session, with their use.
+	// ListCages lists the cages, optionally of one session, with their resource usage.
 	ListCages(ctx context.Context, in *ListCagesRequest, opts ...grpc.CallOption) (*ListCagesResponse, error)
-	// ProbeCages tries this machine's support for cages, by making one, and reports missing parts and their remedies.
+	// ProbeCages checks this machine's support for cages by creating one, and reports missing parts and their fixes.
 	ProbeCages(ctx context.Context, in *ProbeCagesRequest, opts ...grpc.CallOption) (*ProbeCagesResponse, error)
 }
 
@@ -248,58 +247,57 @@ func (c *sandboxServiceClient) ProbeCages(ctx context.Context, in *ProbeCagesReq
 // All implementations must embed UnimplementedSandboxServiceServer
 // for forward compatibility.
 //
-// SandboxService starts commands, gives them terminals and limits, and makes sure that every process they started
-// ends with its owner.
+// SandboxService starts commands, gives them terminals and limits, and ensures that every process ends with its
+// owner.
 type SandboxServiceServer interface {
-	// Exec runs one command. The first request is start; stdin, resize and signal follow while it runs. The events are
-	// started, then output as it comes, then exactly one exited, which is the last. Ending the stream early kills the
-	// command and everything it started; ending only the requests (half-closing) is close_stdin. Fails with
-	// shell_spawn_failed if the command cannot be started, with invalid_params if it makes no sense (its working folder is
-	// not there, a signal has no such name), with rate_limited if too many run, and with cage_unavailable if its cage
-	// cannot be enforced here.
+	// Exec runs one command. The first request is start; stdin, resize and signal follow while it runs. The events
+	// are started, then output as it comes, then exactly one exited, which is the last. Ending the stream early kills
+	// the command and its descendants; ending only the requests (half-closing) means close_stdin. Fails with
+	// shell_spawn_failed if the command cannot be started, with invalid_params for an invalid request (such as a
+	// missing working folder or an unknown signal), with rate_limited if too many run, and with cage_unavailable if
+	// its cage cannot be enforced here.
 	Exec(grpc.BidiStreamingServer[ExecRequest, ExecEvent]) error
-	// Connect joins the stream to a port of a cage's loopback, or of the one that commands without a cage have. The
-	// first request is start, the first event connected; data follows both ways, as it comes. The connection ends
-	// with the stream, and the stream when the far side closes the connection; ending only the requests
-	// (half-closing) ends both. Fails with invalid_params if the port has no listener, with cage_unavailable if the
-	// cage has ended, with conflict if it is another owner's, and with rate_limited if there are too many
-	// connections.
+	// Connect connects the stream to a port of a cage's loopback, or of the loopback of uncaged commands. The first
+	// request is start, the first event connected; data follows in both directions. The connection ends with the
+	// stream, and the stream ends when the peer closes the connection; ending only the requests (half-closing) ends
+	// both. Fails with invalid_params if the port has no listener, with cage_unavailable if the cage has ended, with
+	// conflict for a cage of another owner, and with rate_limited if there are too many connections.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectEvent]) error
-	// StartProcess starts a command that no stream holds: it lives until it ends by itself, runs out of its time, is
-	// ended by EndProcess, or its session or the supervisor ends. The end of its output is kept for AttachProcess,
-	// and its end for a while after. A known process_id starts no process and returns the present one, so that a
-	// caller may ask again. Fails as Exec does, with rate_limited also if the session has too many, and with conflict
-	// if the process_id is another session's.
+	// StartProcess starts a detached command. It lives until it ends by itself, reaches its time limit, is ended by
+	// EndProcess, or its session or the supervisor ends. The last part of its output is stored for AttachProcess, and
+	// its exit status for a while after its end. A known process_id starts no second process and returns the existing
+	// one, so a call can be repeated. Fails as Exec does, with rate_limited also if the session has too many, and
+	// with conflict if the process_id is another session's.
 	StartProcess(context.Context, *StartProcessRequest) (*StartProcessResponse, error)
-	// AttachProcess returns the kept output of a process of StartProcess from an offset on, and with follow its
-	// output until it ends or the caller leaves. The first event is its state then, the last one its state at the end.
-	// Fails with process_not_found.
+	// AttachProcess returns the stored output of a detached process from an offset on, and with follow its further
+	// output until it ends or the caller leaves. The first event is its current state, the last one its state after
+	// the output. Fails with process_not_found.
 	AttachProcess(*AttachProcessRequest, grpc.ServerStreamingServer[AttachProcessEvent]) error
-	// ControlProcess hands input, a size or a signal to a process of StartProcess, or a signal to a command of Exec. Fails with
-	// process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the process has not
-	// read earlier input.
+	// ControlProcess sends input, a size or a signal to a detached process, or a signal to a command of Exec. Fails
+	// with process_not_found, with process_ended, with invalid_params as Exec does, and with rate_limited if the
+	// process has not read earlier input.
 	ControlProcess(context.Context, *ControlProcessRequest) (*ControlProcessResponse, error)
-	// EndProcess ends a process of StartProcess and everything it started, and returns when it is gone. One that has ended
-	// already is returned as it is. Fails with process_not_found.
+	// EndProcess ends a detached process and its descendants, and returns after their end. For an ended process it
+	// returns the stored state. Fails with process_not_found.
 	EndProcess(context.Context, *EndProcessRequest) (*EndProcessResponse, error)
 	// ListProcesses lists the running commands, optionally of one session.
 	ListProcesses(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
-	// EndOwner kills everything that belongs to a session, a run or a project, its cages included, and returns when it is gone.
+	// EndOwner kills all processes and cages of a session, a run or a project, and returns after their end.
 	EndOwner(context.Context, *EndOwnerRequest) (*EndOwnerResponse, error)
-	// HoldCage makes a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is
-	// checked, where that is asked for and the cage is new, then opened, then the network attempts of the cage's commands, as they happen, and, when the cage ends before the
-	// stream does, ended, which is the last. A cage outlives the stream only while processes of StartProcess run in
-	// it. A cage_id that is known already is joined, if its policy is the same. Fails with cage_policy_invalid if a
+	// HoldCage creates a cage and holds it for as long as the stream lasts: an agent's invocation. The first event is
+	// checked, if it is requested and the cage is new, then opened, then the network attempts of the cage's commands.
+	// If the cage ends before the stream, ended is the last event. A cage outlives the stream only while detached
+	// processes run in it. A known cage_id is joined, if its policy is the same. Fails with cage_policy_invalid if a
 	// path of the policy is missing or is a link, with cage_unavailable and the missing layer if this machine cannot
 	// enforce the policy, and with rate_limited if there are too many.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
-	// ReleaseCage lets go of a cage in place of the end of its HoldCage stream, and returns when the cage has ended,
-	// with the findings in its writable folders then. A cage that is kept by processes of StartProcess is looked at
-	// while it lives. For an unknown cage, or another session's, the answer is empty.
+	// ReleaseCage releases a cage instead of ending its HoldCage stream. It returns after the end of the cage, with
+	// the findings in its writable folders. A cage that detached processes keep is searched while it lives. For an
+	// unknown cage, or one of another session, the answer is empty.
 	ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error)
-	// ListCages lists the cages, optionally of one session, with their use.
+	// ListCages lists the cages, optionally of one session, with their resource usage.
 	ListCages(context.Context, *ListCagesRequest) (*ListCagesResponse, error)
-	// ProbeCages tries this machine's support for cages, by making one, and reports missing parts and their remedies.
+	// ProbeCages checks this machine's support for cages by creating one, and reports missing parts and their fixes.
 	ProbeCages(context.Context, *ProbeCagesRequest) (*ProbeCagesResponse, error)
 	mustEmbedUnimplementedSandboxServiceServer()
 }

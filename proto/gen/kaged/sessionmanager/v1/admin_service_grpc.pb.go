@@ -35,31 +35,35 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService is for the administrators of a deployment that operators share: the members of [system] admin_group. Every call of
-// another caller fails with not_found, as an unknown route does. Administrators see counts, spend, states and records without their
-// facts; no call shows messages, files or prompts. Each read is recorded as admin.read for every operator that it shows.
+// AdminService is for the administrators of a deployment that operators share: the members of [system] admin_group.
+// Every call of another caller fails with not_found, as an unknown route does. Administrators see counts, spend,
+// states, and audit records without details; no call shows messages, files or prompts. Each read is recorded as
+// admin.read for every operator that it shows.
 type AdminServiceClient interface {
 	// ListOperators lists the operators of the deployment with their use of the last 30 days.
 	ListOperators(ctx context.Context, in *v1.ListOperatorsRequest, opts ...grpc.CallOption) (*v1.ListOperatorsResponse, error)
-	// SetOperatorLimits replaces the limits and the budget of an operator; they count from the operator's next message, or the next
-	// model call of a run at work. Fails with validation_failed, and with not_found for an operator that the deployment does not know.
+	// SetOperatorLimits replaces the limits and the budget of an operator; they apply from the operator's next
+	// message, or from the next model call of a run in progress. Fails with validation_failed, and with not_found for
+	// an operator that the deployment does not know.
 	SetOperatorLimits(ctx context.Context, in *v1.SetOperatorLimitsRequest, opts ...grpc.CallOption) (*v1.SetOperatorLimitsResponse, error)
-	// DisableOperator refuses the operator's requests from now on, with forbidden (details.reason operator_disabled). A run at work goes
-	// on; drain the workspace to stop it. Fails with conflict for the caller, and with not_found.
+	// DisableOperator makes all later requests of the operator fail with forbidden (details.reason
+	// operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for the
+	// caller, and with not_found.
 	DisableOperator(ctx context.Context, in *v1.DisableOperatorRequest, opts ...grpc.CallOption) (*v1.DisableOperatorResponse, error)
 	// EnableOperator undoes DisableOperator. Fails with not_found.
 	EnableOperator(ctx context.Context, in *v1.EnableOperatorRequest, opts ...grpc.CallOption) (*v1.EnableOperatorResponse, error)
 	// ListWorkspaces lists the workspaces of the deployment.
 	ListWorkspaces(ctx context.Context, in *v1.ListWorkspacesRequest, opts ...grpc.CallOption) (*v1.ListWorkspacesResponse, error)
-	// DrainWorkspace starts no further run in a workspace, and stops those at work at their next safe points: they go on once it is
-	// active again. Fails with not_found.
+	// DrainWorkspace starts no further run in a workspace, and stops the runs in progress at their next safe points:
+	// they continue once the workspace is active again. Fails with not_found.
 	DrainWorkspace(ctx context.Context, in *v1.DrainWorkspaceRequest, opts ...grpc.CallOption) (*v1.DrainWorkspaceResponse, error)
 	// ActivateWorkspace undoes DrainWorkspace. Fails with not_found.
 	ActivateWorkspace(ctx context.Context, in *v1.ActivateWorkspaceRequest, opts ...grpc.CallOption) (*v1.ActivateWorkspaceResponse, error)
-	// ReleaseWorkspace takes a drained workspace with an empty folder of projects from its operator, for another one. Fails with conflict
-	// (details.reason not_drained, runs_at_work or not_empty), with unavailable while the workspace cannot be asked, and with not_found.
+	// ReleaseWorkspace takes a drained workspace with an empty projects folder from its operator, so that it can be
+	// assigned to another. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with
+	// unavailable while the workspace is unreachable, and with not_found.
 	ReleaseWorkspace(ctx context.Context, in *v1.ReleaseWorkspaceRequest, opts ...grpc.CallOption) (*v1.ReleaseWorkspaceResponse, error)
-	// ListAdminAudit lists the record of all operators without the facts of the entries, newest first.
+	// ListAdminAudit lists the audit log of all operators without the details of the entries, newest first.
 	ListAdminAudit(ctx context.Context, in *v1.ListAdminAuditRequest, opts ...grpc.CallOption) (*v1.ListAdminAuditResponse, error)
 }
 
@@ -165,31 +169,35 @@ func (c *adminServiceClient) ListAdminAudit(ctx context.Context, in *v1.ListAdmi
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService is for the administrators of a deployment that operators share: the members of [system] admin_group. Every call of
-// another caller fails with not_found, as an unknown route does. Administrators see counts, spend, states and records without their
-// facts; no call shows messages, files or prompts. Each read is recorded as admin.read for every operator that it shows.
+// AdminService is for the administrators of a deployment that operators share: the members of [system] admin_group.
+// Every call of another caller fails with not_found, as an unknown route does. Administrators see counts, spend,
+// states, and audit records without details; no call shows messages, files or prompts. Each read is recorded as
+// admin.read for every operator that it shows.
 type AdminServiceServer interface {
 	// ListOperators lists the operators of the deployment with their use of the last 30 days.
 	ListOperators(context.Context, *v1.ListOperatorsRequest) (*v1.ListOperatorsResponse, error)
-	// SetOperatorLimits replaces the limits and the budget of an operator; they count from the operator's next message, or the next
-	// model call of a run at work. Fails with validation_failed, and with not_found for an operator that the deployment does not know.
+	// SetOperatorLimits replaces the limits and the budget of an operator; they apply from the operator's next
+	// message, or from the next model call of a run in progress. Fails with validation_failed, and with not_found for
+	// an operator that the deployment does not know.
 	SetOperatorLimits(context.Context, *v1.SetOperatorLimitsRequest) (*v1.SetOperatorLimitsResponse, error)
-	// DisableOperator refuses the operator's requests from now on, with forbidden (details.reason operator_disabled). A run at work goes
-	// on; drain the workspace to stop it. Fails with conflict for the caller, and with not_found.
+	// DisableOperator makes all later requests of the operator fail with forbidden (details.reason
+	// operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for the
+	// caller, and with not_found.
 	DisableOperator(context.Context, *v1.DisableOperatorRequest) (*v1.DisableOperatorResponse, error)
 	// EnableOperator undoes DisableOperator. Fails with not_found.
 	EnableOperator(context.Context, *v1.EnableOperatorRequest) (*v1.EnableOperatorResponse, error)
 	// ListWorkspaces lists the workspaces of the deployment.
 	ListWorkspaces(context.Context, *v1.ListWorkspacesRequest) (*v1.ListWorkspacesResponse, error)
-	// DrainWorkspace starts no further run in a workspace, and stops those at work at their next safe points: they go on once it is
-	// active again. Fails with not_found.
+	// DrainWorkspace starts no further run in a workspace, and stops the runs in progress at their next safe points:
+	// they continue once the workspace is active again. Fails with not_found.
 	DrainWorkspace(context.Context, *v1.DrainWorkspaceRequest) (*v1.DrainWorkspaceResponse, error)
 	// ActivateWorkspace undoes DrainWorkspace. Fails with not_found.
 	ActivateWorkspace(context.Context, *v1.ActivateWorkspaceRequest) (*v1.ActivateWorkspaceResponse, error)
-	// ReleaseWorkspace takes a drained workspace with an empty folder of projects from its operator, for another one. Fails with conflict
-	// (details.reason not_drained, runs_at_work or not_empty), with unavailable while the workspace cannot be asked, and with not_found.
+	// ReleaseWorkspace takes a drained workspace with an empty projects folder from its operator, so that it can be
+	// assigned to another. Fails with conflict (details.reason not_drained, runs_at_work or not_empty), with
+	// unavailable while the workspace is unreachable, and with not_found.
 	ReleaseWorkspace(context.Context, *v1.ReleaseWorkspaceRequest) (*v1.ReleaseWorkspaceResponse, error)
-	// ListAdminAudit lists the record of all operators without the facts of the entries, newest first.
+	// ListAdminAudit lists the audit log of all operators without the details of the entries, newest first.
 	ListAdminAudit(context.Context, *v1.ListAdminAuditRequest) (*v1.ListAdminAuditResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }

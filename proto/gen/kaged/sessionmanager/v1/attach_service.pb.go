@@ -166,12 +166,12 @@ type AttachEvent_Attached struct {
 }
 
 type AttachEvent_Ended struct {
-	// It holds it no more.
+	// The hold has ended.
 	Ended *AttachEnded `protobuf:"bytes,2,opt,name=ended,proto3,oneof"`
 }
 
 type AttachEvent_Wanted struct {
-	// Another socket asks for it and waits.
+	// Another socket asks for the session and waits.
 	Wanted *AttachWanted `protobuf:"bytes,3,opt,name=wanted,proto3,oneof"`
 }
 
@@ -181,8 +181,8 @@ func (*AttachEvent_Ended) isAttachEvent_Event() {}
 
 func (*AttachEvent_Wanted) isAttachEvent_Event() {}
 
-// AttachWanted says that another socket asks for the session, without taking it over. Its holder makes sure that
-// its client is still there, and lets go if not.
+// AttachWanted says that another socket asks for the session, without a takeover. The holder checks that its client
+// is still connected, and otherwise releases the session.
 type AttachWanted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -219,7 +219,7 @@ func (*AttachWanted) Descriptor() ([]byte, []int) {
 	return file_kaged_sessionmanager_v1_attach_service_proto_rawDescGZIP(), []int{2}
 }
 
-// Attached says where the channels stand.
+// Attached has the state of the channels.
 type Attached struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The last sequence number published, by channel.
@@ -265,7 +265,7 @@ func (x *Attached) GetServerSeq() map[string]int64 {
 	return nil
 }
 
-// AttachEnded says why the hold is over.
+// AttachEnded is the reason for the end of the hold.
 type AttachEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// session_ended, replaced or server_shutdown.

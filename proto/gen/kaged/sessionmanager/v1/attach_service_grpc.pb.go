@@ -26,12 +26,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AttachService hands a session's frames to one gateway socket at a time.
+// AttachService holds each session for at most one socket of a gateway.
 type AttachServiceClient interface {
 	// Attach holds a session for a socket until the stream ends. The first event is attached; ended comes last if the
-	// session-manager ends it. Fails with not_found, gone for an ended session, session_attached if another socket holds it
-	// and goes on doing so for attach_wait while takeover is not set, and stale_lease (details.holder is the address to ask)
-	// if another process holds the lease.
+	// session-manager ends it. Fails with not_found, gone for an ended session, session_attached if another socket
+	// still holds it after attach_wait and takeover is not set, and stale_lease (details.holder is the holder's
+	// address) if another process holds the lease.
 	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AttachEvent], error)
 }
 
@@ -66,12 +66,12 @@ type AttachService_AttachClient = grpc.ServerStreamingClient[AttachEvent]
 // All implementations must embed UnimplementedAttachServiceServer
 // for forward compatibility.
 //
-// AttachService hands a session's frames to one gateway socket at a time.
+// AttachService holds each session for at most one socket of a gateway.
 type AttachServiceServer interface {
 	// Attach holds a session for a socket until the stream ends. The first event is attached; ended comes last if the
-	// session-manager ends it. Fails with not_found, gone for an ended session, session_attached if another socket holds it
-	// and goes on doing so for attach_wait while takeover is not set, and stale_lease (details.holder is the address to ask)
-	// if another process holds the lease.
+	// session-manager ends it. Fails with not_found, gone for an ended session, session_attached if another socket
+	// still holds it after attach_wait and takeover is not set, and stale_lease (details.holder is the holder's
+	// address) if another process holds the lease.
 	Attach(*AttachRequest, grpc.ServerStreamingServer[AttachEvent]) error
 	mustEmbedUnimplementedAttachServiceServer()
 }

@@ -28,11 +28,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AuditService is the append-only record.
+// AuditService is the append-only audit log.
 type AuditServiceClient interface {
 	// QueryAudit returns entries, newest first, a page at a time. Fails with validation_failed.
 	QueryAudit(ctx context.Context, in *v1.QueryAuditRequest, opts ...grpc.CallOption) (*v1.QueryAuditResponse, error)
-	// RecordAudit appends entries of another service, such as the gateway's sign-ins. They are on disk when it returns.
+	// RecordAudit appends entries of another service, such as the gateway's sign-ins. They are stored when it
+	// returns.
 	RecordAudit(ctx context.Context, in *RecordAuditRequest, opts ...grpc.CallOption) (*RecordAuditResponse, error)
 }
 
@@ -68,11 +69,12 @@ func (c *auditServiceClient) RecordAudit(ctx context.Context, in *RecordAuditReq
 // All implementations must embed UnimplementedAuditServiceServer
 // for forward compatibility.
 //
-// AuditService is the append-only record.
+// AuditService is the append-only audit log.
 type AuditServiceServer interface {
 	// QueryAudit returns entries, newest first, a page at a time. Fails with validation_failed.
 	QueryAudit(context.Context, *v1.QueryAuditRequest) (*v1.QueryAuditResponse, error)
-	// RecordAudit appends entries of another service, such as the gateway's sign-ins. They are on disk when it returns.
+	// RecordAudit appends entries of another service, such as the gateway's sign-ins. They are stored when it
+	// returns.
 	RecordAudit(context.Context, *RecordAuditRequest) (*RecordAuditResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }

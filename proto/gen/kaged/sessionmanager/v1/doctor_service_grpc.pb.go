@@ -27,10 +27,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DoctorService looks at the machines that kaged runs on.
+// DoctorService checks the machines on which kaged runs.
 type DoctorServiceClient interface {
-	// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git.
-	// It is a read and asks no provider. An unreachable part is a check that says so.
+	// GetDoctor checks the stores, the operator's models and the default workspace: cages, language servers, git. It
+	// changes nothing and calls no provider. An unreachable part is a failed check.
 	GetDoctor(ctx context.Context, in *v1.GetDoctorRequest, opts ...grpc.CallOption) (*v1.GetDoctorResponse, error)
 }
 
@@ -56,10 +56,10 @@ func (c *doctorServiceClient) GetDoctor(ctx context.Context, in *v1.GetDoctorReq
 // All implementations must embed UnimplementedDoctorServiceServer
 // for forward compatibility.
 //
-// DoctorService looks at the machines that kaged runs on.
+// DoctorService checks the machines on which kaged runs.
 type DoctorServiceServer interface {
-	// GetDoctor looks at the stores, the operator's models and the default workspace: cages, language servers, git.
-	// It is a read and asks no provider. An unreachable part is a check that says so.
+	// GetDoctor checks the stores, the operator's models and the default workspace: cages, language servers, git. It
+	// changes nothing and calls no provider. An unreachable part is a failed check.
 	GetDoctor(context.Context, *v1.GetDoctorRequest) (*v1.GetDoctorResponse, error)
 	mustEmbedUnimplementedDoctorServiceServer()
 }

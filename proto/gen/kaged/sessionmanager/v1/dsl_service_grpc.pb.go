@@ -37,38 +37,39 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // DslService reads and writes the parts of a project: its project file and its prompts. The workspace writes the
-// files; an operator's writes here count as approved.
+// files; an operator's writes count as approved.
 type DslServiceClient interface {
 	// UpdateProject changes a project's label. Fails with validation_failed without a label, or for one of more than 80 characters,
 	// and with not_found.
 	UpdateProject(ctx context.Context, in *v1.UpdateProjectRequest, opts ...grpc.CallOption) (*v1.UpdateProjectResponse, error)
 	// GetUnresolved lists the missing parts of a pending project. Fails with not_found.
 	GetUnresolved(ctx context.Context, in *v1.GetUnresolvedRequest, opts ...grpc.CallOption) (*v1.GetUnresolvedResponse, error)
-	// GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered.
+	// GetDsl returns the current project file on disk. Fails with not_found for a project that is not registered.
 	GetDsl(ctx context.Context, in *v1.GetDslRequest, opts ...grpc.CallOption) (*v1.GetDslResponse, error)
-	// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is
-	// approved by being written here. An answer with valid false was not saved. Fails with not_found, with
-	// validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if
-	// If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id
-	// if the text names another project.
+	// PutDsl replaces the project file by the given text, if it compiles. The new version counts as approved. If
+	// valid is false, the file was not saved. Fails with not_found, with validation_failed without a text, with
+	// payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's,
+	// approval_required if other files of the project wait for approval, and existing_id if the text names another
+	// project.
 	PutDsl(ctx context.Context, in *v1.PutDslRequest, opts ...grpc.CallOption) (*v1.PutDslResponse, error)
-	// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not
-	// read. Fails with validation_failed without a text, and with payload_too_large.
+	// ValidateDsl checks a project file by itself: it assumes that the named files exist, and does not read other
+	// projects. Fails with validation_failed without a text, and with payload_too_large.
 	ValidateDsl(ctx context.Context, in *v1.ValidateDslRequest, opts ...grpc.CallOption) (*v1.ValidateDslResponse, error)
-	// InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. Files
-	// that are there stay as they are. It adds the agent to no project file. Fails with not_found for the project, and with
-	// validation_failed without a path, or for one that leaves the project or goes through a link.
+	// InitSubagent creates a project file and a prompt in a folder of the project, so that an agent can refer to the
+	// folder by path. It does not change existing files, and does not add the agent to the project file. Fails with
+	// not_found for the project, and with validation_failed without a path, or for a path that leaves the project or
+	// contains a link.
 	InitSubagent(ctx context.Context, in *v1.InitSubagentRequest, opts ...grpc.CallOption) (*v1.InitSubagentResponse, error)
-	// GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents. Fails with not_found
-	// for a project that is not registered or has no project file.
+	// GetSynthesizedDsl returns the project's current files as one document that compiles to the same agents. Fails
+	// with not_found for a project that is not registered or has no project file.
 	GetSynthesizedDsl(ctx context.Context, in *v1.GetSynthesizedDslRequest, opts ...grpc.CallOption) (*v1.GetSynthesizedDslResponse, error)
 	// ListPrompts lists the prompt files that the project's agents use. Fails with not_found.
 	ListPrompts(ctx context.Context, in *v1.ListPromptsRequest, opts ...grpc.CallOption) (*v1.ListPromptsResponse, error)
-	// GetPrompt returns a prompt with its versions. Fails with not_found for a project, a prompt or a version there is not.
+	// GetPrompt returns a prompt with its versions. Fails with not_found for an unknown project, prompt or version.
 	GetPrompt(ctx context.Context, in *v1.GetPromptRequest, opts ...grpc.CallOption) (*v1.GetPromptResponse, error)
-	// PutPrompt writes a prompt, and with it a version; the text is accepted by being written here. Fails with not_found for a prompt
-	// that no agent uses, with validation_failed without a text or with both, with payload_too_large, and with conflict (details
-	// reason version_mismatch) if If-Match is not the file's.
+	// PutPrompt writes a prompt and creates a version; the text counts as accepted. Fails with not_found for a prompt
+	// that no agent uses, with validation_failed unless exactly one of text and restore is set, with
+	// payload_too_large, and with conflict (details reason version_mismatch) if If-Match is not the file's.
 	PutPrompt(ctx context.Context, in *v1.PutPromptRequest, opts ...grpc.CallOption) (*v1.PutPromptResponse, error)
 }
 
@@ -185,38 +186,39 @@ func (c *dslServiceClient) PutPrompt(ctx context.Context, in *v1.PutPromptReques
 // for forward compatibility.
 //
 // DslService reads and writes the parts of a project: its project file and its prompts. The workspace writes the
-// files; an operator's writes here count as approved.
+// files; an operator's writes count as approved.
 type DslServiceServer interface {
 	// UpdateProject changes a project's label. Fails with validation_failed without a label, or for one of more than 80 characters,
 	// and with not_found.
 	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
 	// GetUnresolved lists the missing parts of a pending project. Fails with not_found.
 	GetUnresolved(context.Context, *v1.GetUnresolvedRequest) (*v1.GetUnresolvedResponse, error)
-	// GetDsl returns the project file as it is on disk. Fails with not_found for a project that is not registered.
+	// GetDsl returns the current project file on disk. Fails with not_found for a project that is not registered.
 	GetDsl(context.Context, *v1.GetDslRequest) (*v1.GetDslResponse, error)
-	// PutDsl replaces the project file, if the new one compiles: comments and order are the text's own. It is
-	// approved by being written here. An answer with valid false was not saved. Fails with not_found, with
-	// validation_failed without a text, with payload_too_large, and with conflict: details reason version_mismatch if
-	// If-Match is not the file's, approval_required if other files of the project wait for approval, and existing_id
-	// if the text names another project.
+	// PutDsl replaces the project file by the given text, if it compiles. The new version counts as approved. If
+	// valid is false, the file was not saved. Fails with not_found, with validation_failed without a text, with
+	// payload_too_large, and with conflict: details reason version_mismatch if If-Match is not the file's,
+	// approval_required if other files of the project wait for approval, and existing_id if the text names another
+	// project.
 	PutDsl(context.Context, *v1.PutDslRequest) (*v1.PutDslResponse, error)
-	// ValidateDsl checks a project file by itself: the files it names are taken to be there, and projects it refers to are not
-	// read. Fails with validation_failed without a text, and with payload_too_large.
+	// ValidateDsl checks a project file by itself: it assumes that the named files exist, and does not read other
+	// projects. Fails with validation_failed without a text, and with payload_too_large.
 	ValidateDsl(context.Context, *v1.ValidateDslRequest) (*v1.ValidateDslResponse, error)
-	// InitSubagent makes a project file and a prompt in a folder of the project, so that an agent can refer to the folder by path. Files
-	// that are there stay as they are. It adds the agent to no project file. Fails with not_found for the project, and with
-	// validation_failed without a path, or for one that leaves the project or goes through a link.
+	// InitSubagent creates a project file and a prompt in a folder of the project, so that an agent can refer to the
+	// folder by path. It does not change existing files, and does not add the agent to the project file. Fails with
+	// not_found for the project, and with validation_failed without a path, or for a path that leaves the project or
+	// contains a link.
 	InitSubagent(context.Context, *v1.InitSubagentRequest) (*v1.InitSubagentResponse, error)
-	// GetSynthesizedDsl returns the project, as its files are, as one document that compiles to the same agents. Fails with not_found
-	// for a project that is not registered or has no project file.
+	// GetSynthesizedDsl returns the project's current files as one document that compiles to the same agents. Fails
+	// with not_found for a project that is not registered or has no project file.
 	GetSynthesizedDsl(context.Context, *v1.GetSynthesizedDslRequest) (*v1.GetSynthesizedDslResponse, error)
 	// ListPrompts lists the prompt files that the project's agents use. Fails with not_found.
 	ListPrompts(context.Context, *v1.ListPromptsRequest) (*v1.ListPromptsResponse, error)
-	// GetPrompt returns a prompt with its versions. Fails with not_found for a project, a prompt or a version there is not.
+	// GetPrompt returns a prompt with its versions. Fails with not_found for an unknown project, prompt or version.
 	GetPrompt(context.Context, *v1.GetPromptRequest) (*v1.GetPromptResponse, error)
-	// PutPrompt writes a prompt, and with it a version; the text is accepted by being written here. Fails with not_found for a prompt
-	// that no agent uses, with validation_failed without a text or with both, with payload_too_large, and with conflict (details
-	// reason version_mismatch) if If-Match is not the file's.
+	// PutPrompt writes a prompt and creates a version; the text counts as accepted. Fails with not_found for a prompt
+	// that no agent uses, with validation_failed unless exactly one of text and restore is set, with
+	// payload_too_large, and with conflict (details reason version_mismatch) if If-Match is not the file's.
 	PutPrompt(context.Context, *v1.PutPromptRequest) (*v1.PutPromptResponse, error)
 	mustEmbedUnimplementedDslServiceServer()
 }

@@ -28,8 +28,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LocalService shows the calling operator's own configuration. Its RPCs fail with local_config_invalid while it cannot
-// be used.
+// LocalService shows the calling operator's configuration. Its RPCs fail with local_config_invalid while the
+// configuration is invalid.
 type LocalServiceClient interface {
 	// ListAliases lists the model aliases by name.
 	ListAliases(ctx context.Context, in *v1.ListAliasesRequest, opts ...grpc.CallOption) (*v1.ListAliasesResponse, error)
@@ -69,8 +69,8 @@ func (c *localServiceClient) ListProviders(ctx context.Context, in *v1.ListProvi
 // All implementations must embed UnimplementedLocalServiceServer
 // for forward compatibility.
 //
-// LocalService shows the calling operator's own configuration. Its RPCs fail with local_config_invalid while it cannot
-// be used.
+// LocalService shows the calling operator's configuration. Its RPCs fail with local_config_invalid while the
+// configuration is invalid.
 type LocalServiceServer interface {
 	// ListAliases lists the model aliases by name.
 	ListAliases(context.Context, *v1.ListAliasesRequest) (*v1.ListAliasesResponse, error)

@@ -24,10 +24,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// LogNotice is a message on NATS, subject logs.stored, that follows the storing of entries. No notice is kept.
+// LogNotice is a message on the NATS subject logs.stored, sent after entries are stored. Notices are not stored.
 type LogNotice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operator. An empty one, without entries, says that notices of any operator were lost.
+	// The operator. If it and the entries are empty, notices of any operator were lost.
 	OwnerUserId string `protobuf:"bytes,1,opt,name=owner_user_id,json=ownerUserId,proto3" json:"owner_user_id,omitempty"`
 	// The entries, of one project.
 	Entries       []*v1.LogEntry `protobuf:"bytes,2,rep,name=entries,proto3" json:"entries,omitempty"`

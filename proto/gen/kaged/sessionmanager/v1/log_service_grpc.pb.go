@@ -27,7 +27,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LogService is the logs of projects. New entries come as notices on NATS, subject logs.stored.
+// LogService reads the logs of projects. New entries are published as notices on the NATS subject logs.stored.
 type LogServiceClient interface {
 	// ListProjectLogs returns entries of a project's log, newest first, a page at a time. Fails with not_found, with invalid_parameter
 	// for an unknown level or source, and with validation_failed for other parameters.
@@ -56,7 +56,7 @@ func (c *logServiceClient) ListProjectLogs(ctx context.Context, in *v1.ListProje
 // All implementations must embed UnimplementedLogServiceServer
 // for forward compatibility.
 //
-// LogService is the logs of projects. New entries come as notices on NATS, subject logs.stored.
+// LogService reads the logs of projects. New entries are published as notices on the NATS subject logs.stored.
 type LogServiceServer interface {
 	// ListProjectLogs returns entries of a project's log, newest first, a page at a time. Fails with not_found, with invalid_parameter
 	// for an unknown level or source, and with validation_failed for other parameters.

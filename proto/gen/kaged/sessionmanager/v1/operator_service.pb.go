@@ -28,7 +28,7 @@ type TakeTokensRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// requests, messages, validations, dsl_writes or audit.
 	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// How many, at least 1.
+	// The number of tokens, at least 1.
 	Wanted        int32 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -78,12 +78,12 @@ func (x *TakeTokensRequest) GetWanted() int32 {
 	return 0
 }
 
-// TakeTokensResponse holds what there is.
+// TakeTokensResponse is the result.
 type TakeTokensResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many were taken, at most as many as were wanted; 0 for none.
+	// The number of tokens taken, at most wanted.
 	Taken int32 `protobuf:"varint,1,opt,name=taken,proto3" json:"taken,omitempty"`
-	// When there is one again, in milliseconds; 0 unless none was taken.
+	// The time until the next token in milliseconds, if none was taken; else 0.
 	RetryAfterMs  int64 `protobuf:"varint,2,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -133,7 +133,7 @@ func (x *TakeTokensResponse) GetRetryAfterMs() int64 {
 	return 0
 }
 
-// GetOperatorRequest asks about the caller.
+// GetOperatorRequest asks for the caller's configuration.
 type GetOperatorRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -173,7 +173,7 @@ func (*GetOperatorRequest) Descriptor() ([]byte, []int) {
 // GetOperatorResponse is the caller's configuration.
 type GetOperatorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name to show, empty if not configured.
+	// The display name, empty if not configured.
 	OperatorName string `protobuf:"bytes,1,opt,name=operator_name,json=operatorName,proto3" json:"operator_name,omitempty"`
 	// The theme, empty for the default.
 	Theme string `protobuf:"bytes,2,opt,name=theme,proto3" json:"theme,omitempty"`
@@ -492,7 +492,7 @@ func (x *IssueLaunchTokenResponse) GetToken() string {
 	return ""
 }
 
-// ConsumeLaunchTokenRequest uses a token up.
+// ConsumeLaunchTokenRequest names a token.
 type ConsumeLaunchTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.
@@ -575,7 +575,7 @@ func (*ConsumeLaunchTokenResponse) Descriptor() ([]byte, []int) {
 	return file_kaged_sessionmanager_v1_operator_service_proto_rawDescGZIP(), []int{11}
 }
 
-// AuthenticateTokenRequest shows a token.
+// AuthenticateTokenRequest has a token.
 type AuthenticateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text of the token.

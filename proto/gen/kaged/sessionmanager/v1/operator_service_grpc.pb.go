@@ -32,22 +32,22 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperatorService holds the gateways' shared state: the operators, and the secrets that let browsers in.
+// OperatorService has the shared state of gateways: operators, secrets of browsers, API tokens and rate limits.
 type OperatorServiceClient interface {
-	// GetOperator returns the calling operator's local configuration as far as the console shows it.
+	// GetOperator returns the part of the calling operator's configuration that the console shows.
 	GetOperator(ctx context.Context, in *GetOperatorRequest, opts ...grpc.CallOption) (*GetOperatorResponse, error)
 	// GetAuthEpoch returns the secret that cookies and CSRF tokens are derived from. It changes when a single-node daemon
 	// starts and when it is rotated.
 	GetAuthEpoch(ctx context.Context, in *GetAuthEpochRequest, opts ...grpc.CallOption) (*GetAuthEpochResponse, error)
-	// RotateAuthEpoch replaces the secret: every cookie handed out before is worthless.
+	// RotateAuthEpoch replaces the secret, which revokes every cookie.
 	RotateAuthEpoch(ctx context.Context, in *RotateAuthEpochRequest, opts ...grpc.CallOption) (*RotateAuthEpochResponse, error)
-	// IssueLaunchToken makes a single-use token; several may be valid.
+	// IssueLaunchToken creates a single-use token. Several tokens may be valid at once.
 	IssueLaunchToken(ctx context.Context, in *IssueLaunchTokenRequest, opts ...grpc.CallOption) (*IssueLaunchTokenResponse, error)
-	// ConsumeLaunchToken uses a token up. Fails with unauthenticated (details.reason invalid_launch_token) for one that is
-	// unknown, used or expired.
+	// ConsumeLaunchToken marks a token as used. Fails with unauthenticated (details.reason invalid_launch_token) for
+	// a token that is unknown, used or expired.
 	ConsumeLaunchToken(ctx context.Context, in *ConsumeLaunchTokenRequest, opts ...grpc.CallOption) (*ConsumeLaunchTokenResponse, error)
-	// AuthenticateToken returns the owner of an API token, and notes its use. Fails with unauthenticated
-	// (details.reason invalid_token) for one that is unknown, revoked or expired.
+	// AuthenticateToken returns the owner of an API token, and stores the time of its use. Fails with unauthenticated
+	// (details.reason invalid_token) for a token that is unknown, revoked or expired.
 	AuthenticateToken(ctx context.Context, in *AuthenticateTokenRequest, opts ...grpc.CallOption) (*AuthenticateTokenResponse, error)
 	// TakeTokens takes tokens of a rate limit of the calling operator, which all gateways share. Fails with validation_failed for an
 	// unknown limit.
@@ -136,22 +136,22 @@ func (c *operatorServiceClient) TakeTokens(ctx context.Context, in *TakeTokensRe
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
-// OperatorService holds the gateways' shared state: the operators, and the secrets that let browsers in.
+// OperatorService has the shared state of gateways: operators, secrets of browsers, API tokens and rate limits.
 type OperatorServiceServer interface {
-	// GetOperator returns the calling operator's local configuration as far as the console shows it.
+	// GetOperator returns the part of the calling operator's configuration that the console shows.
 	GetOperator(context.Context, *GetOperatorRequest) (*GetOperatorResponse, error)
 	// GetAuthEpoch returns the secret that cookies and CSRF tokens are derived from. It changes when a single-node daemon
 	// starts and when it is rotated.
 	GetAuthEpoch(context.Context, *GetAuthEpochRequest) (*GetAuthEpochResponse, error)
-	// RotateAuthEpoch replaces the secret: every cookie handed out before is worthless.
+	// RotateAuthEpoch replaces the secret, which revokes every cookie.
 	RotateAuthEpoch(context.Context, *RotateAuthEpochRequest) (*RotateAuthEpochResponse, error)
-	// IssueLaunchToken makes a single-use token; several may be valid.
+	// IssueLaunchToken creates a single-use token. Several tokens may be valid at once.
 	IssueLaunchToken(context.Context, *IssueLaunchTokenRequest) (*IssueLaunchTokenResponse, error)
-	// ConsumeLaunchToken uses a token up. Fails with unauthenticated (details.reason invalid_launch_token) for one that is
-	// unknown, used or expired.
+	// ConsumeLaunchToken marks a token as used. Fails with unauthenticated (details.reason invalid_launch_token) for
+	// a token that is unknown, used or expired.
 	ConsumeLaunchToken(context.Context, *ConsumeLaunchTokenRequest) (*ConsumeLaunchTokenResponse, error)
-	// AuthenticateToken returns the owner of an API token, and notes its use. Fails with unauthenticated
-	// (details.reason invalid_token) for one that is unknown, revoked or expired.
+	// AuthenticateToken returns the owner of an API token, and stores the time of its use. Fails with unauthenticated
+	// (details.reason invalid_token) for a token that is unknown, revoked or expired.
 	AuthenticateToken(context.Context, *AuthenticateTokenRequest) (*AuthenticateTokenResponse, error)
 	// TakeTokens takes tokens of a rate limit of the calling operator, which all gateways share. Fails with validation_failed for an
 	// unknown limit.

@@ -44,46 +44,46 @@ const (
 type ProjectServiceClient interface {
 	// ListProjects lists the registered projects by id, a page at a time.
 	ListProjects(ctx context.Context, in *v1.ListProjectsRequest, opts ...grpc.CallOption) (*v1.ListProjectsResponse, error)
-	// LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it was
+	// LoadProject registers the project in a folder: 201 if it is new and ready, 200 if parts are missing or it was
 	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project
-	// file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with
+	// file, dsl_invalid with the place of each error, and conflict if the id belongs to another folder. Fails with
 	// conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the
-	// approved version: a registered project then goes on with that.
+	// approved version; a registered project then continues with the approved version.
 	LoadProject(ctx context.Context, in *v1.LoadProjectRequest, opts ...grpc.CallOption) (*v1.LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(ctx context.Context, in *v1.GetProjectRequest, opts ...grpc.CallOption) (*v1.GetProjectResponse, error)
 	// GetProjectCapabilities returns the rights of the project's root agent, before any run: its cage and its tools,
 	// as of the last compilation; and the cage of every agent. Fails with not_found.
 	GetProjectCapabilities(ctx context.Context, in *v1.GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*v1.GetProjectCapabilitiesResponse, error)
-	// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words
-	// and its limits. Fails with not_found, and with conflict before the first approval.
+	// ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them,
+	// their cages in plain words and their limits. Fails with not_found, and with conflict before the first approval.
 	ListProjectAgents(ctx context.Context, in *v1.ListProjectAgentsRequest, opts ...grpc.CallOption) (*v1.ListProjectAgentsResponse, error)
-	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left out. Fails with
-	// not_found and validation_failed.
+	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are omitted.
+	// Fails with not_found and validation_failed.
 	ListProjectFiles(ctx context.Context, in *v1.ListProjectFilesRequest, opts ...grpc.CallOption) (*v1.ListProjectFilesResponse, error)
 	// GetProjectFile returns a file of the project. Fails with not_found, and with validation_failed for a folder and for a path that
 	// leaves the project or that the operator denies.
 	GetProjectFile(ctx context.Context, in *v1.GetProjectFileRequest, opts ...grpc.CallOption) (*v1.GetProjectFileResponse, error)
-	// DownloadProjectFile streams a file of the project, as it was when it was opened. Fails as GetProjectFile.
+	// DownloadProjectFile streams a file of the project. Fails as GetProjectFile.
 	DownloadProjectFile(ctx context.Context, in *v1.DownloadProjectFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.FileChunk], error)
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(ctx context.Context, in *v1.ReloadProjectRequest, opts ...grpc.CallOption) (*v1.ReloadProjectResponse, error)
-	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
-	// dsl_invalid for files that do not compile.
+	// GetProjectApproval compares the project's current files with the approved version. Fails with not_found, and
+	// with dsl_invalid for files that do not compile.
 	GetProjectApproval(ctx context.Context, in *v1.GetProjectApprovalRequest, opts ...grpc.CallOption) (*v1.GetProjectApprovalResponse, error)
-	// ApproveProject makes the files with a hash the approved version; they are read again, so that only the shown
-	// version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and
-	// those of approval_required) if the files have another hash, and like ReloadProject.
+	// ApproveProject approves the files with a hash; they are read again, so that only the shown version can be
+	// approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of
+	// approval_required) if the files have another hash, and like ReloadProject.
 	ApproveProject(ctx context.Context, in *v1.ApproveProjectRequest, opts ...grpc.CallOption) (*v1.ApproveProjectResponse, error)
-	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
+	// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails with
 	// bad_request without confirm and with not_found.
 	UnregisterProject(ctx context.Context, in *v1.UnregisterProjectRequest, opts ...grpc.CallOption) (*v1.UnregisterProjectResponse, error)
-	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found
-	// for the project, and with unavailable while a workspace cannot be asked.
+	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails
+	// with not_found for the project, and with unavailable while a workspace is unreachable.
 	ListLanguageServers(ctx context.Context, in *v1.ListLanguageServersRequest, opts ...grpc.CallOption) (*v1.ListLanguageServersResponse, error)
-	// RestartLanguageServers ends the language servers of a project, which start again with the next question, and returns
-	// them. A server that crashed too often is tried anew. Fails with not_found, and with unavailable.
+	// RestartLanguageServers ends the language servers of a project and returns them. They start again with the next
+	// query, even after too many crashes. Fails with not_found, and with unavailable.
 	RestartLanguageServers(ctx context.Context, in *v1.RestartLanguageServersRequest, opts ...grpc.CallOption) (*v1.RestartLanguageServersResponse, error)
 }
 
@@ -252,46 +252,46 @@ func (c *projectServiceClient) RestartLanguageServers(ctx context.Context, in *v
 type ProjectServiceServer interface {
 	// ListProjects lists the registered projects by id, a page at a time.
 	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
-	// LoadProject registers the project in a folder: 201 when it is ready, 200 when parts are still missing or it was
+	// LoadProject registers the project in a folder: 201 if it is new and ready, 200 if parts are missing or it was
 	// registered before. Fails with validation_failed for a path that is not absolute, not_found without a project
-	// file, dsl_invalid with every error's place, and conflict if the id belongs to another folder. Fails with
+	// file, dsl_invalid with the place of each error, and conflict if the id belongs to another folder. Fails with
 	// conflict (details reason approval_required, project_id, hash, widened, diff) for a file that widens the
-	// approved version: a registered project then goes on with that.
+	// approved version; a registered project then continues with the approved version.
 	LoadProject(context.Context, *v1.LoadProjectRequest) (*v1.LoadProjectResponse, error)
 	// GetProject returns one project. Fails with not_found.
 	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
 	// GetProjectCapabilities returns the rights of the project's root agent, before any run: its cage and its tools,
 	// as of the last compilation; and the cage of every agent. Fails with not_found.
 	GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error)
-	// ListProjectAgents lists the agents of the project's approved version: which tools each has and why, its cage in plain words
-	// and its limits. Fails with not_found, and with conflict before the first approval.
+	// ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them,
+	// their cages in plain words and their limits. Fails with not_found, and with conflict before the first approval.
 	ListProjectAgents(context.Context, *v1.ListProjectAgentsRequest) (*v1.ListProjectAgentsResponse, error)
-	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are left out. Fails with
-	// not_found and validation_failed.
+	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are omitted.
+	// Fails with not_found and validation_failed.
 	ListProjectFiles(context.Context, *v1.ListProjectFilesRequest) (*v1.ListProjectFilesResponse, error)
 	// GetProjectFile returns a file of the project. Fails with not_found, and with validation_failed for a folder and for a path that
 	// leaves the project or that the operator denies.
 	GetProjectFile(context.Context, *v1.GetProjectFileRequest) (*v1.GetProjectFileResponse, error)
-	// DownloadProjectFile streams a file of the project, as it was when it was opened. Fails as GetProjectFile.
+	// DownloadProjectFile streams a file of the project. Fails as GetProjectFile.
 	DownloadProjectFile(*v1.DownloadProjectFileRequest, grpc.ServerStreamingServer[v1.FileChunk]) error
 	// ReloadProject reads the project's files again. Fails like LoadProject; a project file that no longer compiles
 	// leaves the project registered and invalid.
 	ReloadProject(context.Context, *v1.ReloadProjectRequest) (*v1.ReloadProjectResponse, error)
-	// GetProjectApproval compares the project's files, as they are now, with the approved version. Fails with not_found, and with
-	// dsl_invalid for files that do not compile.
+	// GetProjectApproval compares the project's current files with the approved version. Fails with not_found, and
+	// with dsl_invalid for files that do not compile.
 	GetProjectApproval(context.Context, *v1.GetProjectApprovalRequest) (*v1.GetProjectApprovalResponse, error)
-	// ApproveProject makes the files with a hash the approved version; they are read again, so that only the shown
-	// version can be approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and
-	// those of approval_required) if the files have another hash, and like ReloadProject.
+	// ApproveProject approves the files with a hash; they are read again, so that only the shown version can be
+	// approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of
+	// approval_required) if the files have another hash, and like ReloadProject.
 	ApproveProject(context.Context, *v1.ApproveProjectRequest) (*v1.ApproveProjectResponse, error)
-	// UnregisterProject removes the project from the registry and ends its sessions. No file is touched. Fails with
+	// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails with
 	// bad_request without confirm and with not_found.
 	UnregisterProject(context.Context, *v1.UnregisterProjectRequest) (*v1.UnregisterProjectResponse, error)
-	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails with not_found
-	// for the project, and with unavailable while a workspace cannot be asked.
+	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails
+	// with not_found for the project, and with unavailable while a workspace is unreachable.
 	ListLanguageServers(context.Context, *v1.ListLanguageServersRequest) (*v1.ListLanguageServersResponse, error)
-	// RestartLanguageServers ends the language servers of a project, which start again with the next question, and returns
-	// them. A server that crashed too often is tried anew. Fails with not_found, and with unavailable.
+	// RestartLanguageServers ends the language servers of a project and returns them. They start again with the next
+	// query, even after too many crashes. Fails with not_found, and with unavailable.
 	RestartLanguageServers(context.Context, *v1.RestartLanguageServersRequest) (*v1.RestartLanguageServersResponse, error)
 	mustEmbedUnimplementedProjectServiceServer()
 }

@@ -27,7 +27,7 @@ type CheckProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The slug.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// A workflow that it has to declare, or empty.
+	// A workflow that it must declare, or empty.
 	Workflow      string `protobuf:"bytes,2,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,10 +26,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RegistryService says which projects there are, for gateways: the routes of other services belong to projects too.
+// RegistryService checks projects for gateways, because routes of other services belong to projects too.
 type RegistryServiceClient interface {
-	// CheckProject fails with not_found unless the operator has registered the project, and with validation_failed if a workflow is
-	// named that its approved project file does not declare.
+	// CheckProject checks that the operator has registered the project. Fails with not_found, and with
+	// validation_failed for a workflow that the approved project file does not declare.
 	CheckProject(ctx context.Context, in *CheckProjectRequest, opts ...grpc.CallOption) (*CheckProjectResponse, error)
 }
 
@@ -55,10 +55,10 @@ func (c *registryServiceClient) CheckProject(ctx context.Context, in *CheckProje
 // All implementations must embed UnimplementedRegistryServiceServer
 // for forward compatibility.
 //
-// RegistryService says which projects there are, for gateways: the routes of other services belong to projects too.
+// RegistryService checks projects for gateways, because routes of other services belong to projects too.
 type RegistryServiceServer interface {
-	// CheckProject fails with not_found unless the operator has registered the project, and with validation_failed if a workflow is
-	// named that its approved project file does not declare.
+	// CheckProject checks that the operator has registered the project. Fails with not_found, and with
+	// validation_failed for a workflow that the approved project file does not declare.
 	CheckProject(context.Context, *CheckProjectRequest) (*CheckProjectResponse, error)
 	mustEmbedUnimplementedRegistryServiceServer()
 }

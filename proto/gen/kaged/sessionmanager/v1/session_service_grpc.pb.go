@@ -66,39 +66,40 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService holds conversations and the work they cause.
+// SessionService has the sessions, their messages and their runs.
 type SessionServiceClient interface {
-	// CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for resume_from,
-	// with project_not_ready (details.reason project_not_ready) and with validation_failed.
+	// CreateSession creates a session without starting a run. 201. Fails with not_found for the project or for
+	// resume_from, with project_not_ready (details.reason project_not_ready) and with validation_failed.
 	CreateSession(ctx context.Context, in *v1.CreateSessionRequest, opts ...grpc.CallOption) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
 	ListSessions(ctx context.Context, in *v1.ListSessionsRequest, opts ...grpc.CallOption) (*v1.ListSessionsResponse, error)
-	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those with
-	// every word of it in their name or in one of their messages. A text is found shortly after it was stored. Fails
+	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q only those
+	// with every word of q in their name or in one of their messages. New texts are found after a short delay. Fails
 	// with validation_failed, and with not_found for the project.
 	SearchSessions(ctx context.Context, in *v1.SearchSessionsRequest, opts ...grpc.CallOption) (*v1.SearchSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
 	GetSession(ctx context.Context, in *v1.GetSessionRequest, opts ...grpc.CallOption) (*v1.GetSessionResponse, error)
-	// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known field
-	// is there, validation_failed (422 for a number out of range), not_found and gone.
+	// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request without a known
+	// field, validation_failed (422 for a number out of range), not_found and gone.
 	UpdateSession(ctx context.Context, in *v1.UpdateSessionRequest, opts ...grpc.CallOption) (*v1.UpdateSessionResponse, error)
 	// EndSession ends the session, cancels its run and kills its commands. Fails with bad_request without confirm,
 	// not_found and gone.
 	EndSession(ctx context.Context, in *v1.EndSessionRequest, opts ...grpc.CallOption) (*v1.EndSessionResponse, error)
-	// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session
-	// that is not queued (details.current_state) and while there is no slot (details reason, running_count, limit), and
-	// project_not_ready.
+	// ResumeSession starts the run of a queued session if a slot is free. Fails with not_found, gone, conflict for a
+	// session that is not queued (details.current_state) and while no slot is free (details reason, running_count,
+	// limit), and project_not_ready.
 	ResumeSession(ctx context.Context, in *v1.ResumeSessionRequest, opts ...grpc.CallOption) (*v1.ResumeSessionResponse, error)
 	// DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with
 	// not_found, gone, and conflict for a session that is not queued (details.current_state).
 	DiscardQueued(ctx context.Context, in *v1.DiscardQueuedRequest, opts ...grpc.CallOption) (*v1.DiscardQueuedResponse, error)
-	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of
-	// the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so
-	// (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed,
-	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
-	// (details.current_state), and project_not_ready. With steer a running session takes it too (steered): its root agent reads it at
-	// the next step boundary. If the run is completed before, the message starts the next run; if it ends otherwise, the model reads it
-	// with the next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no overrides.
+	// PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the
+	// operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is
+	// queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails with
+	// validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message)
+	// or a queued or paused one (details.current_state), and project_not_ready. With steer a running session accepts
+	// the message too (steered): its root agent reads it at the next step boundary. If the run completes before, the
+	// message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 such
+	// messages and 1 MiB together wait (conflict, details.reason steer_limit); they have no overrides.
 	PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
 	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
@@ -107,94 +108,99 @@ type SessionServiceClient interface {
 	ListRuns(ctx context.Context, in *v1.ListRunsRequest, opts ...grpc.CallOption) (*v1.ListRunsResponse, error)
 	// GetRun returns one run in full. Fails with not_found.
 	GetRun(ctx context.Context, in *v1.GetRunRequest, opts ...grpc.CallOption) (*v1.GetRunResponse, error)
-	// GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame with many of them had to
-	// shorten it; a result that was stored is found while its run goes on. Where two calls of a run have one id, the later one counts.
-	// Fails with not_found.
+	// GetToolResult returns one tool result with the input of its call, even if answers and frames shorten them. A
+	// stored result is found while its run continues. If two calls of a run have the same id, the later one is
+	// returned. Fails with not_found.
 	GetToolResult(ctx context.Context, in *v1.GetToolResultRequest, opts ...grpc.CallOption) (*v1.GetToolResultResponse, error)
-	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
+	// CancelRun stops a run and returns after its end. Fails with not_found and with conflict if it has already
+	// ended.
 	CancelRun(ctx context.Context, in *v1.CancelRunRequest, opts ...grpc.CallOption) (*v1.CancelRunResponse, error)
-	// ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of the run at
-	// work, or between runs those of the next one. Fails with not_found and with conflict (details.reason
+	// ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the
+	// current run, or between runs those of the next one. Fails with not_found and with conflict (details.reason
 	// project_not_ready) between runs if a prompt is missing.
 	ListSessionPrompts(ctx context.Context, in *v1.ListSessionPromptsRequest, opts ...grpc.CallOption) (*v1.ListSessionPromptsResponse, error)
 	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
 	// the session or the run.
 	ListInvocations(ctx context.Context, in *v1.ListInvocationsRequest, opts ...grpc.CallOption) (*v1.ListInvocationsResponse, error)
-	// GetInvocation returns one of them in full. Fails with not_found.
+	// GetInvocation returns one invocation in full. Fails with not_found.
 	GetInvocation(ctx context.Context, in *v1.GetInvocationRequest, opts ...grpc.CallOption) (*v1.GetInvocationResponse, error)
-	// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a
-	// cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already.
+	// CancelInvocation stops one agent below the root and the agents that it called, and returns after their end; its
+	// caller reads a cancelled result and continues. Fails with not_found, and with conflict (details.current_state)
+	// if it has already ended.
 	CancelInvocation(ctx context.Context, in *v1.CancelInvocationRequest, opts ...grpc.CallOption) (*v1.CancelInvocationResponse, error)
-	// ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool
-	// calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while
-	// the workspace cannot be asked.
+	// ListProcesses lists the runs, commands and cages of the operator's sessions, or of one session, the oldest
+	// first. Fails with not_found for the session, and with unavailable while the workspace is unreachable.
 	ListProcesses(ctx context.Context, in *v1.ListProcessesRequest, opts ...grpc.CallOption) (*v1.ListProcessesResponse, error)
-	// ListSessionChanges lists the files of the project that differ from their content before the session first
-	// changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with
-	// unavailable while the workspace is away.
+	// ListSessionChanges lists the files of the project that differ from their content before the session's first
+	// change, and other files that changed since the session began and differ from HEAD. Fails with not_found, and
+	// with unavailable while the workspace is unreachable.
 	ListSessionChanges(ctx context.Context, in *v1.ListSessionChangesRequest, opts ...grpc.CallOption) (*v1.ListSessionChangesResponse, error)
-	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
-	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
-	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
+	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's tool
+	// result reports its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended
+	// session, process_not_found for a command of another session or an unknown one, process_ended, and unavailable
+	// while the workspace is unreachable.
 	SignalProcess(ctx context.Context, in *v1.SignalProcessRequest, opts ...grpc.CallOption) (*v1.SignalProcessResponse, error)
 	// GetLedger lists the reads, changes, commands, denials and notes of the session's agents, oldest first, a page
 	// at a time. Fails with not_found and with validation_failed for an unknown kind.
 	GetLedger(ctx context.Context, in *v1.GetLedgerRequest, opts ...grpc.CallOption) (*v1.GetLedgerResponse, error)
-	// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for
-	// the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached.
+	// GetContextEstimate estimates the use of the context window of an agent's model, from the stored conversation.
+	// Fails with not_found for the session or the agent, with project_not_ready, and with unavailable while the
+	// harness is unreachable.
 	GetContextEstimate(ctx context.Context, in *v1.GetContextEstimateRequest, opts ...grpc.CallOption) (*v1.GetContextEstimateResponse, error)
-	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say
-	// the rest. A dry run answers at once with the plan, without a model and without a write. Fails with
-	// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict
-	// (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready
-	// and unavailable.
+	// CompactSession compacts the conversation of an idle session; 202 once it has begun; compaction.* frames report
+	// its stages. A dry run answers at once with the plan; it calls no model and stores nothing. Fails with
+	// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict while a run
+	// (details.reason run_active) or another compaction (compaction_active) is in progress, project_not_ready and
+	// unavailable.
 	CompactSession(ctx context.Context, in *v1.CompactSessionRequest, opts ...grpc.CallOption) (*v1.CompactSessionResponse, error)
 	// ProposeCompaction is CompactSession with dry_run.
 	ProposeCompaction(ctx context.Context, in *v1.ProposeCompactionRequest, opts ...grpc.CallOption) (*v1.ProposeCompactionResponse, error)
 	// ListCompactions lists the completed compactions of the session, newest first, a page at a time. Fails with not_found.
 	ListCompactions(ctx context.Context, in *v1.ListCompactionsRequest, opts ...grpc.CallOption) (*v1.ListCompactionsResponse, error)
-	// GetCompaction returns one of them with the superseded messages. Fails with not_found.
+	// GetCompaction returns one compaction with the superseded messages. Fails with not_found.
 	GetCompaction(ctx context.Context, in *v1.GetCompactionRequest, opts ...grpc.CallOption) (*v1.GetCompactionResponse, error)
-	// UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is
-	// there, with validation_failed, not_found and gone.
+	// UpdateCompaction stores the operator's rating of a compaction. Fails with bad_request without a known field,
+	// with validation_failed, not_found and gone.
 	UpdateCompaction(ctx context.Context, in *v1.UpdateCompactionRequest, opts ...grpc.CallOption) (*v1.UpdateCompactionResponse, error)
 	// UndoCompaction restores the parts that the last compaction of an agent superseded. Fails with not_found, gone,
 	// and conflict (details.reason run_active, already_undone or overlapped).
 	UndoCompaction(ctx context.Context, in *v1.UndoCompactionRequest, opts ...grpc.CallOption) (*v1.UndoCompactionResponse, error)
-	// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone.
+	// UpdateMessage sets whether compactions may supersede a message. Fails with bad_request without a known field,
+	// not_found and gone.
 	UpdateMessage(ctx context.Context, in *v1.UpdateMessageRequest, opts ...grpc.CallOption) (*v1.UpdateMessageResponse, error)
-	// GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in flight do
-	// not count yet. Fails with validation_failed for a moment that is not in the past.
+	// GetSpend sums the usage of the operator's model calls since a time, by project and model, without calls in
+	// progress. Fails with validation_failed for a time that is not in the past.
 	GetSpend(ctx context.Context, in *v1.GetSpendRequest, opts ...grpc.CallOption) (*v1.GetSpendResponse, error)
 	// GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found.
 	GetProjectStatus(ctx context.Context, in *v1.GetProjectStatusRequest, opts ...grpc.CallOption) (*v1.GetProjectStatusResponse, error)
-	// GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and
-	// output from a cursor. It is a read. Fails with not_found for the session or the debug session, with
-	// validation_failed, and with unavailable while the workspace cannot be asked.
+	// GetDebug returns the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and
+	// output from an offset. It has no side effects. Fails with not_found for the session or the debug session, with
+	// validation_failed, and with unavailable while the workspace is unreachable.
 	GetDebug(ctx context.Context, in *v1.GetDebugRequest, opts ...grpc.CallOption) (*v1.GetDebugResponse, error)
-	// ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with
+	// ControlDebug controls a program that an agent debugs; the agent's next result names the operator. Fails with
 	// validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict
 	// (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and
-	// unavailable while the workspace cannot be asked.
+	// unavailable while the workspace is unreachable.
 	ControlDebug(ctx context.Context, in *v1.ControlDebugRequest, opts ...grpc.CallOption) (*v1.ControlDebugResponse, error)
-	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
+	// ListApprovals lists a session's requests for approval, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(ctx context.Context, in *v1.ListApprovalsRequest, opts ...grpc.CallOption) (*v1.ListApprovalsResponse, error)
-	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with
-	// state=pending the open ones. Fails with validation_failed for an unknown state.
+	// ListAllApprovals lists the requests for approval of all sessions of the operator, newest first, a page at a
+	// time. state=pending selects the open ones. Fails with validation_failed for an unknown state.
 	ListAllApprovals(ctx context.Context, in *v1.ListAllApprovalsRequest, opts ...grpc.CallOption) (*v1.ListAllApprovalsResponse, error)
-	// GetApproval returns one of them. Fails with not_found.
+	// GetApproval returns one request for approval. Fails with not_found.
 	GetApproval(ctx context.Context, in *v1.GetApprovalRequest, opts ...grpc.CallOption) (*v1.GetApprovalResponse, error)
-	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session or project it makes a
-	// standing approval, one of the request's offers, which allows later calls without a question; no call that is on the operator's
-	// list of blocked commands. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if
-	// it was answered, has expired or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and
-	// (details.reason standing_limit) for more than 200 in force in a project.
+	// AnswerApproval approves or denies the call; the answer is stored when it returns. With the scope session or
+	// project it creates a standing approval, one of the request's offers, which allows later calls without a
+	// question. Blocked commands stay blocked. Fails with validation_failed, not_found, gone for an ended session,
+	// and conflict (details.current_state) if it was answered, has expired or was closed with its run,
+	// (details.reason stale_hash) if the hash is not that of the subject, and (details.reason standing_limit) for
+	// more than 200 standing approvals in force in a project.
 	AnswerApproval(ctx context.Context, in *v1.AnswerApprovalRequest, opts ...grpc.CallOption) (*v1.AnswerApprovalResponse, error)
 	// ListStandingApprovals lists the operator's standing approvals, newest first, a page at a time.
 	ListStandingApprovals(ctx context.Context, in *v1.ListStandingApprovalsRequest, opts ...grpc.CallOption) (*v1.ListStandingApprovalsResponse, error)
-	// RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about. Fails with not_found; one
-	// that is revoked already stays as it is.
+	// RevokeStandingApproval revokes a standing approval: the next call that it covered needs an answer again.
+	// Revoking it twice has no effect. Fails with not_found.
 	RevokeStandingApproval(ctx context.Context, in *v1.RevokeStandingApprovalRequest, opts ...grpc.CallOption) (*v1.RevokeStandingApprovalResponse, error)
 }
 
@@ -610,39 +616,40 @@ func (c *sessionServiceClient) RevokeStandingApproval(ctx context.Context, in *v
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService holds conversations and the work they cause.
+// SessionService has the sessions, their messages and their runs.
 type SessionServiceServer interface {
-	// CreateSession starts a conversation; no work begins. 201. Fails with not_found for the project or for resume_from,
-	// with project_not_ready (details.reason project_not_ready) and with validation_failed.
+	// CreateSession creates a session without starting a run. 201. Fails with not_found for the project or for
+	// resume_from, with project_not_ready (details.reason project_not_ready) and with validation_failed.
 	CreateSession(context.Context, *v1.CreateSessionRequest) (*v1.CreateSessionResponse, error)
 	// ListSessions lists a project's sessions, newest first, a page at a time. Fails with not_found.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
-	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q those with
-	// every word of it in their name or in one of their messages. A text is found shortly after it was stored. Fails
+	// SearchSessions lists the operator's sessions of all projects, newest first, a page at a time; with q only those
+	// with every word of q in their name or in one of their messages. New texts are found after a short delay. Fails
 	// with validation_failed, and with not_found for the project.
 	SearchSessions(context.Context, *v1.SearchSessionsRequest) (*v1.SearchSessionsResponse, error)
 	// GetSession returns one session, ended ones too. Fails with not_found.
 	GetSession(context.Context, *v1.GetSessionRequest) (*v1.GetSessionResponse, error)
-	// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request if no known field
-	// is there, validation_failed (422 for a number out of range), not_found and gone.
+	// UpdateSession changes the label and the overrides; absent fields stay. Fails with bad_request without a known
+	// field, validation_failed (422 for a number out of range), not_found and gone.
 	UpdateSession(context.Context, *v1.UpdateSessionRequest) (*v1.UpdateSessionResponse, error)
 	// EndSession ends the session, cancels its run and kills its commands. Fails with bad_request without confirm,
 	// not_found and gone.
 	EndSession(context.Context, *v1.EndSessionRequest) (*v1.EndSessionResponse, error)
-	// ResumeSession starts the run of a queued session if there is a slot by now. Fails with not_found, gone, conflict for a session
-	// that is not queued (details.current_state) and while there is no slot (details reason, running_count, limit), and
-	// project_not_ready.
+	// ResumeSession starts the run of a queued session if a slot is free. Fails with not_found, gone, conflict for a
+	// session that is not queued (details.current_state) and while no slot is free (details reason, running_count,
+	// limit), and project_not_ready.
 	ResumeSession(context.Context, *v1.ResumeSessionRequest) (*v1.ResumeSessionResponse, error)
 	// DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with
 	// not_found, gone, and conflict for a session that is not queued (details.current_state).
 	DiscardQueued(context.Context, *v1.DiscardQueuedRequest) (*v1.DiscardQueuedResponse, error)
-	// PostMessage stores the operator's message and starts a run; 202 once both are on disk. Where as many sessions of the project or of
-	// the operator have a run at work as may (`[limits]` of local.toml), the run is pending, the session queued, and the answer says so
-	// (queued, reason, running_count, limit): ResumeSession starts it. Fails with validation_failed,
-	// not_found, gone for an ended session, conflict for a running one (details.current_message) or a queued or paused one
-	// (details.current_state), and project_not_ready. With steer a running session takes it too (steered): its root agent reads it at
-	// the next step boundary. If the run is completed before, the message starts the next run; if it ends otherwise, the model reads it
-	// with the next message. At most 16 wait, and 1 MiB together (conflict, details.reason steer_limit); one has no overrides.
+	// PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the
+	// operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is
+	// queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails with
+	// validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message)
+	// or a queued or paused one (details.current_state), and project_not_ready. With steer a running session accepts
+	// the message too (steered): its root agent reads it at the next step boundary. If the run completes before, the
+	// message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 such
+	// messages and 1 MiB together wait (conflict, details.reason steer_limit); they have no overrides.
 	PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
 	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
@@ -651,94 +658,99 @@ type SessionServiceServer interface {
 	ListRuns(context.Context, *v1.ListRunsRequest) (*v1.ListRunsResponse, error)
 	// GetRun returns one run in full. Fails with not_found.
 	GetRun(context.Context, *v1.GetRunRequest) (*v1.GetRunResponse, error)
-	// GetToolResult returns one result of a tool with the input of its call, whole where an answer or a frame with many of them had to
-	// shorten it; a result that was stored is found while its run goes on. Where two calls of a run have one id, the later one counts.
-	// Fails with not_found.
+	// GetToolResult returns one tool result with the input of its call, even if answers and frames shorten them. A
+	// stored result is found while its run continues. If two calls of a run have the same id, the later one is
+	// returned. Fails with not_found.
 	GetToolResult(context.Context, *v1.GetToolResultRequest) (*v1.GetToolResultResponse, error)
-	// CancelRun stops a run and returns when it is over. Fails with not_found and with conflict if it is over already.
+	// CancelRun stops a run and returns after its end. Fails with not_found and with conflict if it has already
+	// ended.
 	CancelRun(context.Context, *v1.CancelRunRequest) (*v1.CancelRunResponse, error)
-	// ListSessionPrompts lists the system prompts of the root agent and of the agents at work below it: those of the run at
-	// work, or between runs those of the next one. Fails with not_found and with conflict (details.reason
+	// ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the
+	// current run, or between runs those of the next one. Fails with not_found and with conflict (details.reason
 	// project_not_ready) between runs if a prompt is missing.
 	ListSessionPrompts(context.Context, *v1.ListSessionPromptsRequest) (*v1.ListSessionPromptsResponse, error)
 	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
 	// the session or the run.
 	ListInvocations(context.Context, *v1.ListInvocationsRequest) (*v1.ListInvocationsResponse, error)
-	// GetInvocation returns one of them in full. Fails with not_found.
+	// GetInvocation returns one invocation in full. Fails with not_found.
 	GetInvocation(context.Context, *v1.GetInvocationRequest) (*v1.GetInvocationResponse, error)
-	// CancelInvocation stops one agent below the root and all that it called, and returns when they have ended; its caller reads a
-	// cancelled result and goes on. Fails with not_found, and with conflict (details.current_state) if it is over already.
+	// CancelInvocation stops one agent below the root and the agents that it called, and returns after their end; its
+	// caller reads a cancelled result and continues. Fails with not_found, and with conflict (details.current_state)
+	// if it has already ended.
 	CancelInvocation(context.Context, *v1.CancelInvocationRequest) (*v1.CancelInvocationResponse, error)
-	// ListProcesses lists the work of the operator's sessions, or of one of them: the runs, the commands of tool
-	// calls and the cages, each the oldest first. Fails with not_found for the session, and with unavailable while
-	// the workspace cannot be asked.
+	// ListProcesses lists the runs, commands and cages of the operator's sessions, or of one session, the oldest
+	// first. Fails with not_found for the session, and with unavailable while the workspace is unreachable.
 	ListProcesses(context.Context, *v1.ListProcessesRequest) (*v1.ListProcessesResponse, error)
-	// ListSessionChanges lists the files of the project that differ from their content before the session first
-	// changed them, and those that changed since it began and differ from HEAD. Fails with not_found, and with
-	// unavailable while the workspace is away.
+	// ListSessionChanges lists the files of the project that differ from their content before the session's first
+	// change, and other files that changed since the session began and differ from HEAD. Fails with not_found, and
+	// with unavailable while the workspace is unreachable.
 	ListSessionChanges(context.Context, *v1.ListSessionChangesRequest) (*v1.ListSessionChangesResponse, error)
-	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's result tells of its end.
-	// Fails with validation_failed for an unknown signal, not_found, gone for an ended session, process_not_found for a command that does
-	// not run for it, process_ended, and unavailable while the workspace cannot be asked.
+	// SignalProcess sends a signal to the process group of a command that runs for the session; the agent's tool
+	// result reports its end. Fails with validation_failed for an unknown signal, not_found, gone for an ended
+	// session, process_not_found for a command of another session or an unknown one, process_ended, and unavailable
+	// while the workspace is unreachable.
 	SignalProcess(context.Context, *v1.SignalProcessRequest) (*v1.SignalProcessResponse, error)
 	// GetLedger lists the reads, changes, commands, denials and notes of the session's agents, oldest first, a page
 	// at a time. Fails with not_found and with validation_failed for an unknown kind.
 	GetLedger(context.Context, *v1.GetLedgerRequest) (*v1.GetLedgerResponse, error)
-	// GetContextEstimate says how full the window of an agent's model is, from the conversation as it is stored. Fails with not_found for
-	// the session or the agent, with project_not_ready, and with unavailable while the harness cannot be reached.
+	// GetContextEstimate estimates the use of the context window of an agent's model, from the stored conversation.
+	// Fails with not_found for the session or the agent, with project_not_ready, and with unavailable while the
+	// harness is unreachable.
 	GetContextEstimate(context.Context, *v1.GetContextEstimateRequest) (*v1.GetContextEstimateResponse, error)
-	// CompactSession compacts the conversation of an idle session; 202 once it has begun, and compaction.* frames say
-	// the rest. A dry run answers at once with the plan, without a model and without a write. Fails with
-	// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict
-	// (details.reason run_active) while a run is at work or (compaction_active) another compaction, project_not_ready
-	// and unavailable.
+	// CompactSession compacts the conversation of an idle session; 202 once it has begun; compaction.* frames report
+	// its stages. A dry run answers at once with the plan; it calls no model and stores nothing. Fails with
+	// validation_failed for an unknown strategy, not_found for the session or the agent, gone, conflict while a run
+	// (details.reason run_active) or another compaction (compaction_active) is in progress, project_not_ready and
+	// unavailable.
 	CompactSession(context.Context, *v1.CompactSessionRequest) (*v1.CompactSessionResponse, error)
 	// ProposeCompaction is CompactSession with dry_run.
 	ProposeCompaction(context.Context, *v1.ProposeCompactionRequest) (*v1.ProposeCompactionResponse, error)
 	// ListCompactions lists the completed compactions of the session, newest first, a page at a time. Fails with not_found.
 	ListCompactions(context.Context, *v1.ListCompactionsRequest) (*v1.ListCompactionsResponse, error)
-	// GetCompaction returns one of them with the superseded messages. Fails with not_found.
+	// GetCompaction returns one compaction with the superseded messages. Fails with not_found.
 	GetCompaction(context.Context, *v1.GetCompactionRequest) (*v1.GetCompactionResponse, error)
-	// UpdateCompaction keeps the operator's rating of a compaction. Fails with bad_request if no known field is
-	// there, with validation_failed, not_found and gone.
+	// UpdateCompaction stores the operator's rating of a compaction. Fails with bad_request without a known field,
+	// with validation_failed, not_found and gone.
 	UpdateCompaction(context.Context, *v1.UpdateCompactionRequest) (*v1.UpdateCompactionResponse, error)
 	// UndoCompaction restores the parts that the last compaction of an agent superseded. Fails with not_found, gone,
 	// and conflict (details.reason run_active, already_undone or overlapped).
 	UndoCompaction(context.Context, *v1.UndoCompactionRequest) (*v1.UndoCompactionResponse, error)
-	// UpdateMessage marks a message that no compaction may supersede. Fails with bad_request without a known field, not_found and gone.
+	// UpdateMessage sets whether compactions may supersede a message. Fails with bad_request without a known field,
+	// not_found and gone.
 	UpdateMessage(context.Context, *v1.UpdateMessageRequest) (*v1.UpdateMessageResponse, error)
-	// GetSpend sums up the use of the operator's model calls since a moment, by project and model. Calls in flight do
-	// not count yet. Fails with validation_failed for a moment that is not in the past.
+	// GetSpend sums the usage of the operator's model calls since a time, by project and model, without calls in
+	// progress. Fails with validation_failed for a time that is not in the past.
 	GetSpend(context.Context, *v1.GetSpendRequest) (*v1.GetSpendResponse, error)
 	// GetProjectStatus counts a project's sessions and its work of the last 24 hours. Fails with not_found.
 	GetProjectStatus(context.Context, *v1.GetProjectStatusRequest) (*v1.GetProjectStatusResponse, error)
-	// GetDebug shows the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and
-	// output from a cursor. It is a read. Fails with not_found for the session or the debug session, with
-	// validation_failed, and with unavailable while the workspace cannot be asked.
+	// GetDebug returns the debug sessions of the session's agents: state, source, stack, variables, breakpoints, and
+	// output from an offset. It has no side effects. Fails with not_found for the session or the debug session, with
+	// validation_failed, and with unavailable while the workspace is unreachable.
 	GetDebug(context.Context, *v1.GetDebugRequest) (*v1.GetDebugResponse, error)
-	// ControlDebug moves a program that an agent debugs; the agent's next result names the operator. Fails with
+	// ControlDebug controls a program that an agent debugs; the agent's next result names the operator. Fails with
 	// validation_failed, not_found, gone for an ended session, dap_session_ended without a debug session, conflict
 	// (details.reason debuggee_running) for an action that needs a stopped program, dap_request_failed, and
-	// unavailable while the workspace cannot be asked.
+	// unavailable while the workspace is unreachable.
 	ControlDebug(context.Context, *v1.ControlDebugRequest) (*v1.ControlDebugResponse, error)
-	// ListApprovals lists the tool calls an operator was asked about, newest first, a page at a time. Fails with not_found and
+	// ListApprovals lists a session's requests for approval, newest first, a page at a time. Fails with not_found and
 	// with validation_failed for an unknown state.
 	ListApprovals(context.Context, *v1.ListApprovalsRequest) (*v1.ListApprovalsResponse, error)
-	// ListAllApprovals lists those of all sessions of the operator, newest first, a page at a time: with
-	// state=pending the open ones. Fails with validation_failed for an unknown state.
+	// ListAllApprovals lists the requests for approval of all sessions of the operator, newest first, a page at a
+	// time. state=pending selects the open ones. Fails with validation_failed for an unknown state.
 	ListAllApprovals(context.Context, *v1.ListAllApprovalsRequest) (*v1.ListAllApprovalsResponse, error)
-	// GetApproval returns one of them. Fails with not_found.
+	// GetApproval returns one request for approval. Fails with not_found.
 	GetApproval(context.Context, *v1.GetApprovalRequest) (*v1.GetApprovalResponse, error)
-	// AnswerApproval allows or refuses the call; the answer is on disk when it returns. With a scope of session or project it makes a
-	// standing approval, one of the request's offers, which allows later calls without a question; no call that is on the operator's
-	// list of blocked commands. Fails with validation_failed, not_found, gone for an ended session, and conflict (details.current_state) if
-	// it was answered, has expired or was closed with its run, (details.reason stale_hash) if the operator was shown another subject else, and
-	// (details.reason standing_limit) for more than 200 in force in a project.
+	// AnswerApproval approves or denies the call; the answer is stored when it returns. With the scope session or
+	// project it creates a standing approval, one of the request's offers, which allows later calls without a
+	// question. Blocked commands stay blocked. Fails with validation_failed, not_found, gone for an ended session,
+	// and conflict (details.current_state) if it was answered, has expired or was closed with its run,
+	// (details.reason stale_hash) if the hash is not that of the subject, and (details.reason standing_limit) for
+	// more than 200 standing approvals in force in a project.
 	AnswerApproval(context.Context, *v1.AnswerApprovalRequest) (*v1.AnswerApprovalResponse, error)
 	// ListStandingApprovals lists the operator's standing approvals, newest first, a page at a time.
 	ListStandingApprovals(context.Context, *v1.ListStandingApprovalsRequest) (*v1.ListStandingApprovalsResponse, error)
-	// RevokeStandingApproval ends a standing approval: the next call that it would have allowed is asked about. Fails with not_found; one
-	// that is revoked already stays as it is.
+	// RevokeStandingApproval revokes a standing approval: the next call that it covered needs an answer again.
+	// Revoking it twice has no effect. Fails with not_found.
 	RevokeStandingApproval(context.Context, *v1.RevokeStandingApprovalRequest) (*v1.RevokeStandingApprovalResponse, error)
 	mustEmbedUnimplementedSessionServiceServer()
 }

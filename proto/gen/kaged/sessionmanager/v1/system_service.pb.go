@@ -23,7 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SystemNotice is a message on NATS, subject system.changed, that follows a committed change. No notice is kept.
+// SystemNotice is a message on the NATS subject system.changed, sent after a committed change. Notices are not
+// stored.
 type SystemNotice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The operator.

@@ -27,9 +27,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SystemService is for the system sockets of gateways. Changes come as notices on NATS, subject system.changed.
+// SystemService is for the system sockets of gateways. Changes are published as notices on the NATS subject
+// system.changed.
 type SystemServiceClient interface {
-	// CountRunning counts the sessions of the caller that have a run at work.
+	// CountRunning counts the caller's sessions with a run in progress.
 	CountRunning(ctx context.Context, in *v1.CountRunningRequest, opts ...grpc.CallOption) (*v1.CountRunningResponse, error)
 }
 
@@ -55,9 +56,10 @@ func (c *systemServiceClient) CountRunning(ctx context.Context, in *v1.CountRunn
 // All implementations must embed UnimplementedSystemServiceServer
 // for forward compatibility.
 //
-// SystemService is for the system sockets of gateways. Changes come as notices on NATS, subject system.changed.
+// SystemService is for the system sockets of gateways. Changes are published as notices on the NATS subject
+// system.changed.
 type SystemServiceServer interface {
-	// CountRunning counts the sessions of the caller that have a run at work.
+	// CountRunning counts the caller's sessions with a run in progress.
 	CountRunning(context.Context, *v1.CountRunningRequest) (*v1.CountRunningResponse, error)
 	mustEmbedUnimplementedSystemServiceServer()
 }

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OpenTerminalRequest names a process; without process_id the session alone is checked.
+// OpenTerminalRequest names a process. Without process_id only the session is checked.
 type OpenTerminalRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -82,7 +82,7 @@ type Terminal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The process.
 	ProcessId string `protobuf:"bytes,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// Its process id as the host of the workspace sees it.
+	// Its process id on the workspace's host.
 	Pid int64 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	// The command line, shortened.
 	Command string `protobuf:"bytes,3,opt,name=command,proto3" json:"command,omitempty"`
@@ -159,7 +159,7 @@ func (x *Terminal) GetAgentPath() string {
 	return ""
 }
 
-// OpenTerminalResponse says where the process is.
+// OpenTerminalResponse is the location of the process.
 type OpenTerminalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of its workspace, empty for the default one.
@@ -221,11 +221,11 @@ type RecordTerminalInputRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The process, as OpenTerminal described it.
 	Terminal *Terminal `protobuf:"bytes,2,opt,name=terminal,proto3" json:"terminal,omitempty"`
-	// The bytes; none where they are hidden.
+	// The bytes; empty if hidden.
 	Input []byte `protobuf:"bytes,3,opt,name=input,proto3" json:"input,omitempty"`
-	// The terminal did not show them, as a prompt for a password does not.
+	// The terminal did not show them, as at a password prompt.
 	Hidden bool `protobuf:"varint,4,opt,name=hidden,proto3" json:"hidden,omitempty"`
-	// How many bytes there were.
+	// The number of bytes.
 	Length        int64 `protobuf:"varint,5,opt,name=length,proto3" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,13 +27,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TerminalService tells gateways where the terminals of background processes are.
+// TerminalService locates the terminals of background processes for gateways.
 type TerminalServiceClient interface {
-	// OpenTerminal checks that a session of the operator has a background process. Fails with not_found, with gone for an ended session,
-	// with process_not_found, and with unavailable while the workspace cannot be asked.
+	// OpenTerminal checks that a session of the operator has a background process. Fails with not_found, with gone
+	// for an ended session, with process_not_found, and with unavailable while the workspace is unreachable.
 	OpenTerminal(ctx context.Context, in *OpenTerminalRequest, opts ...grpc.CallOption) (*OpenTerminalResponse, error)
-	// RecordTerminalInput stores the audit record process.input. Input is passed on after that. Fails with not_found, gone,
-	// validation_failed for more than 64 KiB, and stale_lease (details.holder is the address to ask).
+	// RecordTerminalInput stores the audit record process.input, before the gateway sends the input to the process.
+	// Fails with not_found, gone, validation_failed for more than 64 KiB, and stale_lease (details.holder is the
+	// holder's address).
 	RecordTerminalInput(ctx context.Context, in *RecordTerminalInputRequest, opts ...grpc.CallOption) (*RecordTerminalInputResponse, error)
 }
 
@@ -69,13 +70,14 @@ func (c *terminalServiceClient) RecordTerminalInput(ctx context.Context, in *Rec
 // All implementations must embed UnimplementedTerminalServiceServer
 // for forward compatibility.
 //
-// TerminalService tells gateways where the terminals of background processes are.
+// TerminalService locates the terminals of background processes for gateways.
 type TerminalServiceServer interface {
-	// OpenTerminal checks that a session of the operator has a background process. Fails with not_found, with gone for an ended session,
-	// with process_not_found, and with unavailable while the workspace cannot be asked.
+	// OpenTerminal checks that a session of the operator has a background process. Fails with not_found, with gone
+	// for an ended session, with process_not_found, and with unavailable while the workspace is unreachable.
 	OpenTerminal(context.Context, *OpenTerminalRequest) (*OpenTerminalResponse, error)
-	// RecordTerminalInput stores the audit record process.input. Input is passed on after that. Fails with not_found, gone,
-	// validation_failed for more than 64 KiB, and stale_lease (details.holder is the address to ask).
+	// RecordTerminalInput stores the audit record process.input, before the gateway sends the input to the process.
+	// Fails with not_found, gone, validation_failed for more than 64 KiB, and stale_lease (details.holder is the
+	// holder's address).
 	RecordTerminalInput(context.Context, *RecordTerminalInputRequest) (*RecordTerminalInputResponse, error)
 	mustEmbedUnimplementedTerminalServiceServer()
 }

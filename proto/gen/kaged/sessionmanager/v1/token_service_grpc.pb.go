@@ -29,14 +29,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TokenService keeps the operator's API tokens. A token cannot be used to make, list or revoke tokens.
+// TokenService manages the operator's API tokens. A token cannot be used to create, list or revoke tokens.
 type TokenServiceClient interface {
-	// CreateToken makes a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken, too_many_tokens, or
-	// insecure_mode where a token would be ignored).
+	// CreateToken creates a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken,
+	// too_many_tokens, or insecure_mode, in which tokens are ignored).
 	CreateToken(ctx context.Context, in *v1.CreateTokenRequest, opts ...grpc.CallOption) (*v1.CreateTokenResponse, error)
 	// ListTokens lists the tokens that have not been revoked, the oldest first.
 	ListTokens(ctx context.Context, in *v1.ListTokensRequest, opts ...grpc.CallOption) (*v1.ListTokensResponse, error)
-	// RevokeToken makes a token worthless: requests that come later are refused. Fails with not_found.
+	// RevokeToken revokes a token: later requests with it are refused. Fails with not_found.
 	RevokeToken(ctx context.Context, in *v1.RevokeTokenRequest, opts ...grpc.CallOption) (*v1.RevokeTokenResponse, error)
 }
 
@@ -82,14 +82,14 @@ func (c *tokenServiceClient) RevokeToken(ctx context.Context, in *v1.RevokeToken
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility.
 //
-// TokenService keeps the operator's API tokens. A token cannot be used to make, list or revoke tokens.
+// TokenService manages the operator's API tokens. A token cannot be used to create, list or revoke tokens.
 type TokenServiceServer interface {
-	// CreateToken makes a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken, too_many_tokens, or
-	// insecure_mode where a token would be ignored).
+	// CreateToken creates a token. 201. Fails with validation_failed, and with conflict (details.reason name_taken,
+	// too_many_tokens, or insecure_mode, in which tokens are ignored).
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens lists the tokens that have not been revoked, the oldest first.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// RevokeToken makes a token worthless: requests that come later are refused. Fails with not_found.
+	// RevokeToken revokes a token: later requests with it are refused. Fails with not_found.
 	RevokeToken(context.Context, *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
 }

@@ -27,7 +27,7 @@ const (
 type FileState int32
 
 const (
-	// Not said.
+	// Not specified.
 	FileState_FILE_STATE_UNSPECIFIED FileState = 0
 	// content holds it.
 	FileState_FILE_STATE_FOUND FileState = 1
@@ -35,7 +35,7 @@ const (
 	FileState_FILE_STATE_MISSING FileState = 2
 	// The caller already has its content.
 	FileState_FILE_STATE_UNCHANGED FileState = 3
-	// It is there and cannot be used; reason says why.
+	// It exists and cannot be used; reason has the reason.
 	FileState_FILE_STATE_REFUSED FileState = 4
 )
 
@@ -84,13 +84,13 @@ func (FileState) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Category is the effect of a tool, and so when it may run unasked.
+// Category is the effect of a tool, which decides whether it needs approval.
 type Category int32
 
 const (
-	// Not said.
+	// Not specified.
 	Category_CATEGORY_UNSPECIFIED Category = 0
-	// It only looks.
+	// It has no side effects.
 	Category_CATEGORY_READ Category = 1
 	// It changes files or runs commands.
 	Category_CATEGORY_WRITE Category = 2
@@ -145,13 +145,13 @@ func (Category) EnumDescriptor() ([]byte, []int) {
 type LimitUnit int32
 
 const (
-	// Not said.
+	// Not specified.
 	LimitUnit_LIMIT_UNIT_UNSPECIFIED LimitUnit = 0
 	// Bytes.
 	LimitUnit_LIMIT_UNIT_BYTES LimitUnit = 1
 	// Milliseconds.
 	LimitUnit_LIMIT_UNIT_MILLISECONDS LimitUnit = 2
-	// Things or characters, as the limit's text says.
+	// A number of items or characters, as the limit's text says.
 	LimitUnit_LIMIT_UNIT_COUNT LimitUnit = 3
 )
 
@@ -198,14 +198,14 @@ func (LimitUnit) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{2}
 }
 
-// ReadProjectRequest names the files wanted.
+// ReadProjectRequest names files.
 type ReadProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The project's folder, absolute.
 	Root string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
 	// The files, relative to the root with forward slashes.
 	Paths []string `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
-	// The SHA-256 (hex) the caller already has, by path; the same content then comes back as unchanged.
+	// The SHA-256 (hex) of known files, by path; a file with that content is returned as unchanged.
 	Known map[string]string `protobuf:"bytes,3,rep,name=known,proto3" json:"known,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The largest file to return, in bytes; 0 means 1 MiB.
 	MaxBytes      int64 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
@@ -271,7 +271,7 @@ func (x *ReadProjectRequest) GetMaxBytes() int64 {
 	return 0
 }
 
-// ReadProjectResponse holds the files in the order they were asked for.
+// ReadProjectResponse holds the files in the order of the request.
 type ReadProjectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The root with every link resolved.
@@ -913,15 +913,15 @@ type ChangedFile struct {
 	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
 	// The agents with tools that changed it.
 	Agents []string `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
-	// Added lines.
+	// The number of added lines.
 	Added int32 `protobuf:"varint,5,opt,name=added,proto3" json:"added,omitempty"`
-	// Removed lines.
+	// The number of removed lines.
 	Removed int32 `protobuf:"varint,6,opt,name=removed,proto3" json:"removed,omitempty"`
 	// A unified diff.
 	Diff string `protobuf:"bytes,7,opt,name=diff,proto3" json:"diff,omitempty"`
 	// Whether the diff was cut.
 	Truncated bool `protobuf:"varint,8,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// Why there is no diff: binary, too_large, image_lost or filtered; empty if there is one.
+	// The reason for a missing diff: binary, too_large, image_lost or filtered; else empty.
 	NoDiff        string `protobuf:"bytes,9,opt,name=no_diff,json=noDiff,proto3" json:"no_diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1064,7 +1064,7 @@ type ExamineResponse struct {
 	Cages *v1.CageReport `protobuf:"bytes,1,opt,name=cages,proto3" json:"cages,omitempty"`
 	// The language servers.
 	LanguageServers []*v1.LanguageServerReport `protobuf:"bytes,2,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	// The rest that was looked at.
+	// The other checks.
 	Checks        []*v1.MachineCheck `protobuf:"bytes,3,rep,name=checks,proto3" json:"checks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1124,7 +1124,7 @@ func (x *ExamineResponse) GetChecks() []*v1.MachineCheck {
 // ProjectFile is one file.
 type ProjectFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path as asked.
+	// The requested path.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	// Its state.
 	State FileState `protobuf:"varint,2,opt,name=state,proto3,enum=kaged.toolrunner.v1.FileState" json:"state,omitempty"`
@@ -1132,7 +1132,7 @@ type ProjectFile struct {
 	Content []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
 	// SHA-256 of its bytes in hex, when found or unchanged.
 	Sha256 string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	// Why it was refused: outside the project, not a regular file, too large, unreadable.
+	// The reason of the refusal: outside the project, not a regular file, too large, unreadable.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1206,8 +1206,8 @@ func (x *ProjectFile) GetReason() string {
 // ListToolsRequest asks for the catalogue.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller. If set, each tool says whether this caller can use it, as far as that can be said before it is
-	// called; which tools the caller was given (tools) is left out of account.
+	// The caller. If set, each tool has its availability for this caller, as far as it is known before a call. The
+	// list of the caller's tools (tools) is ignored.
 	Context       *ToolContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1267,27 +1267,27 @@ type Tool struct {
 	Category Category `protobuf:"varint,6,opt,name=category,proto3,enum=kaged.toolrunner.v1.Category" json:"category,omitempty"`
 	// Whether only the root agent may use it.
 	RootOnly bool `protobuf:"varint,7,opt,name=root_only,json=rootOnly,proto3" json:"root_only,omitempty"`
-	// Whether the root agent has it without being given it.
+	// Whether the root agent has it by default.
 	DefaultRoot bool `protobuf:"varint,8,opt,name=default_root,json=defaultRoot,proto3" json:"default_root,omitempty"`
-	// Other names it answers to, each with its own input schema.
+	// Its aliases, each with its own input schema.
 	Aliases []*ToolAlias `protobuf:"bytes,9,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// Whether calls of one turn may run side by side.
+	// Whether calls of one turn may run in parallel.
 	Parallel bool `protobuf:"varint,10,opt,name=parallel,proto3" json:"parallel,omitempty"`
 	// The needed grants of a caller's cage, with "caller" for a path that the call names.
 	Requires []*ToolRequirement `protobuf:"bytes,11,rep,name=requires,proto3" json:"requires,omitempty"`
-	// The bounds it works within.
+	// Its limits.
 	Limits []*ToolLimit `protobuf:"bytes,12,rep,name=limits,proto3" json:"limits,omitempty"`
-	// Where it comes from: "builtin", "cli" for the operator's commands, or "plugin".
+	// Its source: "builtin", "cli" for the operator's commands, or "plugin".
 	Source string `protobuf:"bytes,13,opt,name=source,proto3" json:"source,omitempty"`
 	// The plugin, for source plugin.
 	Plugin string `protobuf:"bytes,14,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// Whether the named caller can use it; unset without a caller.
 	Availability *Availability `protobuf:"bytes,15,opt,name=availability,proto3" json:"availability,omitempty"`
-	// Of a tool that does more than look: the calls that only look, by their parameters. A call that matches one of these may run
-	// beside others and before its turn is stored, as those of a tool of CATEGORY_READ.
+	// Of a tool with side effects: the calls without side effects, by their parameters. A call that matches one of
+	// these may run in parallel and before its turn is stored, like calls of a tool of CATEGORY_READ.
 	ReadWhen []*ReadWhen `protobuf:"bytes,16,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
-	// The calls that wait for outside events, as a running process: one is made again and again without being a loop.
-	// They are also those by an alias without an action, because its parameters of the same names mean the same.
+	// The calls that wait for external events, such as the end of a process. Repeating them is not a loop. They also
+	// apply to an alias without an action, whose parameters have the same meaning.
 	WaitWhen      []*ReadWhen `protobuf:"bytes,17,rep,name=wait_when,json=waitWhen,proto3" json:"wait_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1442,10 +1442,10 @@ func (x *Tool) GetWaitWhen() []*ReadWhen {
 	return nil
 }
 
-// ReadWhen describes calls by their parameters.
+// ReadWhen selects calls by their parameters.
 type ReadWhen struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All of these hold for the call's parameters.
+	// The conditions, all of which must hold.
 	Parameters    []*ParameterMatch `protobuf:"bytes,1,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1616,10 +1616,10 @@ func (x *ToolRequirement) GetName() string {
 	return ""
 }
 
-// ToolLimit is a bound a tool works within.
+// ToolLimit is a limit of a tool.
 type ToolLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The key under [services.tool-runner] that sets it, empty for one that stands in tools.yaml or is fixed.
+	// Its key in [services.tool-runner]; empty for a limit that is fixed or set in tools.yaml.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// Its value.
 	Value int64 `protobuf:"varint,2,opt,name=value,proto3" json:"value,omitempty"`
@@ -1753,10 +1753,10 @@ type ToolAlias struct {
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its input.
 	InputSchema *structpb.Struct `protobuf:"bytes,3,opt,name=input_schema,json=inputSchema,proto3" json:"input_schema,omitempty"`
-	// The calls by this name that only look; as Tool.read_when, on the alias's own parameters.
+	// The calls by this name without side effects; like Tool.read_when, for the alias's own parameters.
 	ReadWhen []*ReadWhen `protobuf:"bytes,4,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
-	// The one of the tool's actions that the alias fixes, empty for another name of the whole tool. Such an alias can be given and
-	// withheld by itself, and a call by it looks only if the tool's with this action does.
+	// The action of the tool that the alias fixes, empty for an alias of the whole tool. An alias with an action can
+	// be enabled by itself, and its calls are without side effects if the tool's calls with this action are.
 	Action        string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1873,7 +1873,7 @@ func (x *ListToolsResponse) GetTools() []*Tool {
 	return nil
 }
 
-// ToolContext is the caller, its place, and its rights.
+// ToolContext describes the caller: its session, its workspace and its rights.
 type ToolContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
@@ -1892,14 +1892,13 @@ type ToolContext struct {
 	OperatorId string `protobuf:"bytes,7,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// The caller's cage; may be unset.
 	Cage *v1.CagePolicy `protobuf:"bytes,8,opt,name=cage,proto3" json:"cage,omitempty"`
-	// The canonical names of the tools this agent has; of a tool that it has in part, the aliases that fix its actions.
+	// The canonical names of this agent's tools; for a tool with only some actions, the aliases of these actions.
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
-	// The caller knows the content of the files it names, and need not have read them before it changes them: a
-	// person does.
+	// The caller may change files that it has not read, because it is a person.
 	KnowsFiles bool `protobuf:"varint,10,opt,name=knows_files,json=knowsFiles,proto3" json:"knows_files,omitempty"`
-	// Set without an operator to ask: the job's rights without approval.
+	// Set for a job without an operator: its rights without approval.
 	Job *JobPolicy `protobuf:"bytes,11,opt,name=job,proto3" json:"job,omitempty"`
-	// The cage of HoldCage that its commands run in; empty without one, or with one for each command.
+	// The cage of HoldCage for its commands; empty for an uncaged caller, or if each command gets its own cage.
 	CageId string `protobuf:"bytes,12,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The invocation of the agent within the run, empty for the root agent. The same call_id of another invocation is another call.
 	InvocationId string `protobuf:"bytes,13,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -2073,7 +2072,7 @@ func (x *ToolContext) GetApproveWrites() bool {
 	return false
 }
 
-// JobPolicy is the rights of a job that runs unattended: everything that only looks, and the tools named here.
+// JobPolicy has the rights of an unattended job: all calls without side effects, and the tools named here.
 type JobPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical names.
@@ -2204,7 +2203,8 @@ func (x *RunToolRequest) GetGrant() *ToolGrant {
 // ToolGrant says that an operator approved a call.
 type ToolGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The fingerprint of the approved call. If the call's effects have changed since, it is asked about again.
+	// The fingerprint of the approved call. If the call's effects have changed meanwhile, approval is requested
+	// again.
 	Fingerprint   string `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2351,12 +2351,12 @@ func (*RunToolEvent_Result) isRunToolEvent_Event() {}
 
 func (*RunToolEvent_Approval) isRunToolEvent_Event() {}
 
-// ApprovalNeeded says that a call was not made because an operator has to allow it.
+// ApprovalNeeded says that a call was not executed because it needs an operator's approval.
 type ApprovalNeeded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its effects.
 	Subject *v1.ApprovalSubject `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Stands for the subject; a grant names it.
+	// The fingerprint of the subject; a grant names it.
 	Fingerprint string `protobuf:"bytes,2,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// The records of the call so far. A granted call does not repeat them.
 	Audit         []*v1.AuditRecord `protobuf:"bytes,3,rep,name=audit,proto3" json:"audit,omitempty"`
@@ -2481,9 +2481,9 @@ type ToolResult struct {
 	Audit []*v1.AuditRecord `protobuf:"bytes,3,rep,name=audit,proto3" json:"audit,omitempty"`
 	// The canonical name of the tool that ran, or empty.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// How long it took, in milliseconds.
+	// Its duration in milliseconds.
 	DurationMs int64 `protobuf:"varint,5,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// The call was ended with the cage of context.cage_id; the end of that cage follows on the stream that holds it.
+	// The call ended together with the cage of context.cage_id, whose end follows on the stream that holds it.
 	CageOver      bool `protobuf:"varint,6,opt,name=cage_over,json=cageOver,proto3" json:"cage_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2708,7 +2708,7 @@ func (x *EndSessionRequest) GetSessionId() string {
 	return ""
 }
 
-// EndSessionResponse is the ended processes.
+// EndSessionResponse has the records of the ended processes.
 type EndSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The unrecorded ends of background processes, to be stored once.
@@ -2803,11 +2803,11 @@ func (x *WatchWorkspaceRequest) GetAcknowledged() string {
 // WorkspaceEvent is an event of the workspace.
 type WorkspaceEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, a ULID: the same event has the same.
+	// Its id, a ULID; a repeated event has the same id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The session that it is about.
+	// Its session.
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The run that began it.
+	// The run that started it.
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The event.
 	//
@@ -2902,11 +2902,11 @@ type ViewDebugRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The debug session, empty for the last one that is active, or else the last.
+	// The debug session; empty selects the last active one, or else the last one.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The frame of the variables, from 0, the top.
 	FrameId int32 `protobuf:"varint,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
-	// The first byte of output that is wanted.
+	// The offset of the first byte of output.
 	OutputFrom    int64 `protobuf:"varint,4,opt,name=output_from,json=outputFrom,proto3" json:"output_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3030,13 +3030,13 @@ type ControlDebugRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// The debug session, empty for the last one that is active.
+	// The debug session; empty selects the last active one.
 	DebugSessionId string `protobuf:"bytes,2,opt,name=debug_session_id,json=debugSessionId,proto3" json:"debug_session_id,omitempty"`
 	// The operator.
 	OperatorId string `protobuf:"bytes,3,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
 	// pause, continue, step_into, step_over, step_out or evaluate.
 	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
-	// How long the next stop is waited for, in milliseconds, at least 1.
+	// The maximum wait for the next stop, in milliseconds, at least 1.
 	TimeoutMs int64 `protobuf:"varint,5,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	// The thread, 0 for the one that stopped.
 	ThreadId int64 `protobuf:"varint,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
@@ -3137,7 +3137,7 @@ func (x *ControlDebugRequest) GetFrameId() int32 {
 // ControlDebugResponse is the result.
 type ControlDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The state of the program, after a move.
+	// The state of the program after an action.
 	State *v1.DebugState `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	// The value of an expression.
 	Result        *v1.DebugVariable `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
@@ -3480,7 +3480,7 @@ type HoldRunEvent_Opened struct {
 }
 
 type HoldRunEvent_Debug struct {
-	// An event of a debug session of the run. Another holder is sent the present state again.
+	// An event of a debug session of the run. A new holder gets the current state again.
 	Debug *v1.DebugEvent `protobuf:"bytes,2,opt,name=debug,proto3,oneof"`
 }
 
@@ -3532,7 +3532,7 @@ type HoldCageRequest struct {
 	CageId string `protobuf:"bytes,1,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
 	// The invocation, with the policy in it.
 	Context *ToolContext `protobuf:"bytes,2,opt,name=context,proto3" json:"context,omitempty"`
-	// Whether checked comes first.
+	// Whether checked is sent first.
 	TellChecked   bool `protobuf:"varint,3,opt,name=tell_checked,json=tellChecked,proto3" json:"tell_checked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3683,7 +3683,7 @@ type isHoldCageEvent_Event interface {
 }
 
 type HoldCageEvent_Opened struct {
-	// It is there.
+	// The cage is open.
 	Opened *CageOpened `protobuf:"bytes,1,opt,name=opened,proto3,oneof"`
 }
 
@@ -3693,12 +3693,12 @@ type HoldCageEvent_Network struct {
 }
 
 type HoldCageEvent_Ended struct {
-	// It has ended, with everything in it.
+	// The cage has ended, with all its processes.
 	Ended *CageEnded `protobuf:"bytes,3,opt,name=ended,proto3,oneof"`
 }
 
 type HoldCageEvent_Checked struct {
-	// Its policy can be enforced and its paths are open; opened follows, or the error. It comes only where it is asked for.
+	// Its policy can be enforced and its paths are open; opened or an error follows. Only sent if it is requested.
 	Checked *CageChecked `protobuf:"bytes,4,opt,name=checked,proto3,oneof"`
 }
 
@@ -3747,16 +3747,17 @@ func (*CageChecked) Descriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{51}
 }
 
-// CageOpened says that a cage is there.
+// CageOpened says that a cage is open.
 type CageOpened struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How it is enforced: "userns", or "setuid" where root has no user namespaces.
 	Tier string `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	// The parts of the policy that are enforced by watching rather than by the kernel, each a sentence.
+	// The parts of the policy that are enforced by polling and not by the kernel, each a sentence.
 	BestEffort []string `protobuf:"bytes,2,rep,name=best_effort,json=bestEffort,proto3" json:"best_effort,omitempty"`
-	// Its id: the chosen one, or that of a cage of the same agent that background processes keep, which is joined.
+	// Its id: the chosen one, or that of an existing cage of the same agent, which background processes have kept and
+	// which is joined.
 	CageId string `protobuf:"bytes,3,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
-	// The policy in one line, for the record.
+	// The policy in one line, for the audit log.
 	Summary string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Hints for the operator, each a sentence: unsearched folders.
 	Notes         []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
@@ -3832,9 +3833,9 @@ func (x *CageOpened) GetNotes() []string {
 // CageEnded is the end of a cage.
 type CageEnded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why: oom, pids, walltime, disk, owner_ended or lost.
+	// The reason: oom, pids, walltime, disk, owner_ended or lost.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Files in its writable folders that may make tools outside run code.
+	// Files in its writable folders that may make tools outside the cage run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,2,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3942,7 +3943,7 @@ func (x *ReleaseCageRequest) GetSessionId() string {
 // ReleaseCageResponse holds the cage's findings.
 type ReleaseCageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Files in its writable folders that may make tools outside run code.
+	// Files in its writable folders that may make tools outside the cage run code.
 	Found         []*v1.CageFinding `protobuf:"bytes,1,rep,name=found,proto3" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4095,7 +4096,7 @@ type StopLanguageServersRequest struct {
 	Root string `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`
 	// The language, empty for all.
 	Lang string `protobuf:"bytes,3,opt,name=lang,proto3" json:"lang,omitempty"`
-	// The project is no longer registered. The servers are forgotten.
+	// The project is no longer registered. The servers are removed.
 	Unload        bool `protobuf:"varint,4,opt,name=unload,proto3" json:"unload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4164,7 +4165,7 @@ type StopLanguageServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
 	Servers []*v1.RunningLanguageServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
-	// For unload: the records that no answer to a question has carried.
+	// For unload: the unreported records.
 	Records       []*v1.AuditRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4217,7 +4218,7 @@ func (x *StopLanguageServersResponse) GetRecords() []*v1.AuditRecord {
 // SignalProcessRequest names a command and a signal.
 type SignalProcessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session it runs for.
+	// Its session.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Its id, as ListProcesses has it.
 	ProcessId string `protobuf:"bytes,2,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`

@@ -47,19 +47,19 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ToolRunnerService reads a project's files and runs the tools of its agents. It runs where the files are.
+// ToolRunnerService reads a project's files and runs the tools of its agents. It runs beside the files.
 type ToolRunnerServiceClient interface {
-	// ReadProject returns files of a project as they are now. It never fails for one file: each has a state of its
-	// own. Fails with not_found if root is not a folder.
+	// ReadProject returns the current files of a project. A single file never makes it fail: each has its own state.
+	// Fails with not_found if root is not a folder.
 	ReadProject(ctx context.Context, in *ReadProjectRequest, opts ...grpc.CallOption) (*ReadProjectResponse, error)
-	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails
-	// with not_found if root is not a folder, with invalid_params for a path that leaves the project, with
-	// capability_denied for one that goes through a link or lies in a repository's own folder, with file_too_large,
-	// with file_changed_since_read if the file is another than was_sha256 says, and with file_busy; then the file is
+	// WriteProject replaces or creates a whole file of a project, while no agent's call changes it. Fails with
+	// not_found if root is not a folder, with invalid_params for a path that leaves the project, with
+	// capability_denied for a path that contains a link or is in a repository's internal folder, with file_too_large,
+	// with file_changed_since_read if the file does not have was_sha256, and with file_busy; then the file is
 	// unchanged.
 	WriteProject(ctx context.Context, in *WriteProjectRequest, opts ...grpc.CallOption) (*WriteProjectResponse, error)
-	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are left out.
-	// Fails with not_found and invalid_params.
+	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are
+	// omitted. Fails with not_found and invalid_params.
 	ListFolder(ctx context.Context, in *ListFolderRequest, opts ...grpc.CallOption) (*ListFolderResponse, error)
 	// ReadFile streams a file of a project for people; the first chunk describes it. Fails with file_not_found,
 	// file_not_regular, and with invalid_params and capability_denied for a path that leaves the project or that the
@@ -68,44 +68,44 @@ type ToolRunnerServiceClient interface {
 	// ListChanges compares the files of a project with their content before a session's tools changed them, and files
 	// that changed since then with HEAD. Fails with not_found if root is not a folder.
 	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
-	// Examine looks at the machine: cages, language servers, git. It does not fail for missing parts.
+	// Examine checks the machine: cages, language servers, git. It does not fail for missing parts.
 	Examine(ctx context.Context, in *ExamineRequest, opts ...grpc.CallOption) (*ExamineResponse, error)
 	// ListTools returns the catalogue in its canonical order, and, for a named caller, its usable tools.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
-	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool
-	// that fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure.
-	// The same call_id in the same invocation of a session runs once: a repeated call waits for, or is given, the
-	// first one's result. The last event is the result, or says that an operator has to approve the call: then it had
-	// no effect, and the same call with a grant runs. The end of the last stream that waits for a call cancels it,
-	// and then its records are lost; CancelTool keeps them.
+	// RunTool runs one call through the dispatcher: resolve, record, guard, validate, scope, permit, approve, bound,
+	// lock, run. A tool that fails is a result with an error, and so is one that was cancelled; the RPC fails only
+	// for infrastructure. The same call_id in the same invocation of a session runs once: a repeated call waits for
+	// the first one's result. The last event is the result, or a request for approval: then the call had no effect,
+	// and the same call with a grant runs. The end of the last stream that waits for a call cancels it and loses its
+	// records; CancelTool returns them.
 	RunTool(ctx context.Context, in *RunToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RunToolEvent], error)
-	// CancelTool cancels a call that runs. A waiting caller is given its end as a result with error cancelled and
-	// with the records until then. Fails with not_found if no such call is known, which is no failure of the
-	// caller's: it may have ended, or not have come yet.
+	// CancelTool cancels a running call. A waiting caller gets a result with error cancelled and the records so far.
+	// Fails with not_found for an unknown call, which may have ended or not have arrived yet.
 	CancelTool(ctx context.Context, in *CancelToolRequest, opts ...grpc.CallOption) (*CancelToolResponse, error)
-	// HoldRun tells the workspace of a run, with a cage or without, from its start to its end, which is that of the stream. The first
-	// event is opened. When the stream ends, calls of the run that still run are cancelled, processes and cages that belong to the
-	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
-	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
+	// HoldRun announces a run, with or without a cage, to the workspace for as long as the stream lasts. The first
+	// event is opened. When the stream ends, running calls of the run are cancelled, processes and cages that belong
+	// only to the run are ended, and later calls of the run fail with unavailable until it is held again. A run that
+	// was never held may make calls. Several streams may hold one run, which then ends with the last one. Fails with
+	// bad_request without a session_id and a run_id.
 	HoldRun(ctx context.Context, in *HoldRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldRunEvent], error)
-	// KeepRun keeps a held run for its next harness: when its last stream ends, its processes, its cages and the results of its calls
-	// stay for a while, and are ended only if no stream holds it again by then. A cage of the same invocation is given to the
-	// next one that asks for it. Fails with not_found for a run that no stream holds.
+	// KeepRun keeps a held run for its next harness: after the end of its last stream, its processes, cages and
+	// results stay for a while, and are ended only if no stream holds the run again in that time. The next HoldCage
+	// of an invocation gets the invocation's cage. Fails with not_found for a run without a stream.
 	KeepRun(ctx context.Context, in *KeepRunRequest, opts ...grpc.CallOption) (*KeepRunResponse, error)
-	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
-	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
+	// HoldWorkspace announces a process that runs agents, for as long as the stream lasts. The first event confirms
+	// that. The end of the last stream, even by kill -9 of the process, ends the language servers.
 	HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error)
 	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
 	// while no run of their session was held. The caller names in each request the event that it has stored; the
-	// first request has an empty name. An event that was not acknowledged is told again to the next watcher, also
-	// after kill -9 of the workspace, with the same id; several watchers may be told of one event.
+	// first request has an empty name. An event that was not acknowledged is sent again to the next watcher, with the
+	// same id, also after kill -9 of the workspace. Several watchers may receive the same event.
 	WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error)
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
 	// is checked, where that is asked for and the cage is new, then opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
 	// Where kaged runs with --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with
 	// cage_policy_invalid and cage_unavailable as SandboxService.HoldCage does.
 	HoldCage(ctx context.Context, in *HoldCageRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldCageEvent], error)
-	// ReleaseCage lets go of a cage and returns its findings, as SandboxService.ReleaseCage does.
+	// ReleaseCage releases a cage and returns its findings, as SandboxService.ReleaseCage does.
 	ReleaseCage(ctx context.Context, in *ReleaseCageRequest, opts ...grpc.CallOption) (*ReleaseCageResponse, error)
 	// ListProcesses lists the commands of tool calls and the cages in the workspace, for one session or all, the
 	// oldest first.
@@ -114,14 +114,15 @@ type ToolRunnerServiceClient interface {
 	SignalProcess(ctx context.Context, in *SignalProcessRequest, opts ...grpc.CallOption) (*SignalProcessResponse, error)
 	// ListLanguageServers lists the language servers of a project's folder, or of all, the oldest first.
 	ListLanguageServers(ctx context.Context, in *ListLanguageServersRequest, opts ...grpc.CallOption) (*ListLanguageServersResponse, error)
-	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
+	// StopLanguageServers ends language servers and resets their crash counts; the next query starts them again.
 	StopLanguageServers(ctx context.Context, in *StopLanguageServersRequest, opts ...grpc.CallOption) (*StopLanguageServersResponse, error)
-	// ViewDebug shows a debug session of a session to people; it is a read.
+	// ViewDebug returns a debug session of a session, for people. It has no side effects.
 	ViewDebug(ctx context.Context, in *ViewDebugRequest, opts ...grpc.CallOption) (*ViewDebugResponse, error)
-	// ControlDebug moves a debugged program for an operator; the agent's next answer says so. Fails as DAPPoolService.Control does.
+	// ControlDebug controls a debugged program for an operator; the agent's next answer says so. Fails as
+	// DAPPoolService.Control does.
 	ControlDebug(ctx context.Context, in *ControlDebugRequest, opts ...grpc.CallOption) (*ControlDebugResponse, error)
-	// EndSession forgets a session's read records and ends its processes. It returns the records of processes with an
-	// unrecorded end; asked again, it returns them again.
+	// EndSession removes a session's read records and ends its processes. It returns the records of processes with an
+	// unrecorded end; a repeated call returns them again.
 	EndSession(ctx context.Context, in *EndSessionRequest, opts ...grpc.CallOption) (*EndSessionResponse, error)
 }
 
@@ -405,19 +406,19 @@ func (c *toolRunnerServiceClient) EndSession(ctx context.Context, in *EndSession
 // All implementations must embed UnimplementedToolRunnerServiceServer
 // for forward compatibility.
 //
-// ToolRunnerService reads a project's files and runs the tools of its agents. It runs where the files are.
+// ToolRunnerService reads a project's files and runs the tools of its agents. It runs beside the files.
 type ToolRunnerServiceServer interface {
-	// ReadProject returns files of a project as they are now. It never fails for one file: each has a state of its
-	// own. Fails with not_found if root is not a folder.
+	// ReadProject returns the current files of a project. A single file never makes it fail: each has its own state.
+	// Fails with not_found if root is not a folder.
 	ReadProject(context.Context, *ReadProjectRequest) (*ReadProjectResponse, error)
-	// WriteProject replaces a file of a project as a whole, or makes it, while no call of an agent changes it. Fails
-	// with not_found if root is not a folder, with invalid_params for a path that leaves the project, with
-	// capability_denied for one that goes through a link or lies in a repository's own folder, with file_too_large,
-	// with file_changed_since_read if the file is another than was_sha256 says, and with file_busy; then the file is
+	// WriteProject replaces or creates a whole file of a project, while no agent's call changes it. Fails with
+	// not_found if root is not a folder, with invalid_params for a path that leaves the project, with
+	// capability_denied for a path that contains a link or is in a repository's internal folder, with file_too_large,
+	// with file_changed_since_read if the file does not have was_sha256, and with file_busy; then the file is
 	// unchanged.
 	WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error)
-	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are left out.
-	// Fails with not_found and invalid_params.
+	// ListFolder lists a folder of a project in the order of names, for people. Paths that the operator denies are
+	// omitted. Fails with not_found and invalid_params.
 	ListFolder(context.Context, *ListFolderRequest) (*ListFolderResponse, error)
 	// ReadFile streams a file of a project for people; the first chunk describes it. Fails with file_not_found,
 	// file_not_regular, and with invalid_params and capability_denied for a path that leaves the project or that the
@@ -426,44 +427,44 @@ type ToolRunnerServiceServer interface {
 	// ListChanges compares the files of a project with their content before a session's tools changed them, and files
 	// that changed since then with HEAD. Fails with not_found if root is not a folder.
 	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
-	// Examine looks at the machine: cages, language servers, git. It does not fail for missing parts.
+	// Examine checks the machine: cages, language servers, git. It does not fail for missing parts.
 	Examine(context.Context, *ExamineRequest) (*ExamineResponse, error)
 	// ListTools returns the catalogue in its canonical order, and, for a named caller, its usable tools.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
-	// RunTool runs one call through the dispatcher: resolve, validate, scope, permission, lock, run, audit. A tool
-	// that fails is a result with an error, and so is one that was cancelled; the RPC fails only for infrastructure.
-	// The same call_id in the same invocation of a session runs once: a repeated call waits for, or is given, the
-	// first one's result. The last event is the result, or says that an operator has to approve the call: then it had
-	// no effect, and the same call with a grant runs. The end of the last stream that waits for a call cancels it,
-	// and then its records are lost; CancelTool keeps them.
+	// RunTool runs one call through the dispatcher: resolve, record, guard, validate, scope, permit, approve, bound,
+	// lock, run. A tool that fails is a result with an error, and so is one that was cancelled; the RPC fails only
+	// for infrastructure. The same call_id in the same invocation of a session runs once: a repeated call waits for
+	// the first one's result. The last event is the result, or a request for approval: then the call had no effect,
+	// and the same call with a grant runs. The end of the last stream that waits for a call cancels it and loses its
+	// records; CancelTool returns them.
 	RunTool(*RunToolRequest, grpc.ServerStreamingServer[RunToolEvent]) error
-	// CancelTool cancels a call that runs. A waiting caller is given its end as a result with error cancelled and
-	// with the records until then. Fails with not_found if no such call is known, which is no failure of the
-	// caller's: it may have ended, or not have come yet.
+	// CancelTool cancels a running call. A waiting caller gets a result with error cancelled and the records so far.
+	// Fails with not_found for an unknown call, which may have ended or not have arrived yet.
 	CancelTool(context.Context, *CancelToolRequest) (*CancelToolResponse, error)
-	// HoldRun tells the workspace of a run, with a cage or without, from its start to its end, which is that of the stream. The first
-	// event is opened. When the stream ends, calls of the run that still run are cancelled, processes and cages that belong to the
-	// run alone are ended, and later calls of the run fail with unavailable until it is held again. Calls of a run that was never
-	// held are made. Several streams may hold one run; the last counts. Fails with bad_request without a session_id and a run_id.
+	// HoldRun announces a run, with or without a cage, to the workspace for as long as the stream lasts. The first
+	// event is opened. When the stream ends, running calls of the run are cancelled, processes and cages that belong
+	// only to the run are ended, and later calls of the run fail with unavailable until it is held again. A run that
+	// was never held may make calls. Several streams may hold one run, which then ends with the last one. Fails with
+	// bad_request without a session_id and a run_id.
 	HoldRun(*HoldRunRequest, grpc.ServerStreamingServer[HoldRunEvent]) error
-	// KeepRun keeps a held run for its next harness: when its last stream ends, its processes, its cages and the results of its calls
-	// stay for a while, and are ended only if no stream holds it again by then. A cage of the same invocation is given to the
-	// next one that asks for it. Fails with not_found for a run that no stream holds.
+	// KeepRun keeps a held run for its next harness: after the end of its last stream, its processes, cages and
+	// results stay for a while, and are ended only if no stream holds the run again in that time. The next HoldCage
+	// of an invocation gets the invocation's cage. Fails with not_found for a run without a stream.
 	KeepRun(context.Context, *KeepRunRequest) (*KeepRunResponse, error)
-	// HoldWorkspace tells the workspace of a process that runs agents, for as long as the stream lasts. The first event says that the
-	// workspace knows it. The end of the last stream, kill -9 of the process included, ends the language servers.
+	// HoldWorkspace announces a process that runs agents, for as long as the stream lasts. The first event confirms
+	// that. The end of the last stream, even by kill -9 of the process, ends the language servers.
 	HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error
 	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
 	// while no run of their session was held. The caller names in each request the event that it has stored; the
-	// first request has an empty name. An event that was not acknowledged is told again to the next watcher, also
-	// after kill -9 of the workspace, with the same id; several watchers may be told of one event.
+	// first request has an empty name. An event that was not acknowledged is sent again to the next watcher, with the
+	// same id, also after kill -9 of the workspace. Several watchers may receive the same event.
 	WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
 	// is checked, where that is asked for and the cage is new, then opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
 	// Where kaged runs with --no-sandbox it fails with cage_unavailable too: callers then do not ask. Fails with
 	// cage_policy_invalid and cage_unavailable as SandboxService.HoldCage does.
 	HoldCage(*HoldCageRequest, grpc.ServerStreamingServer[HoldCageEvent]) error
-	// ReleaseCage lets go of a cage and returns its findings, as SandboxService.ReleaseCage does.
+	// ReleaseCage releases a cage and returns its findings, as SandboxService.ReleaseCage does.
 	ReleaseCage(context.Context, *ReleaseCageRequest) (*ReleaseCageResponse, error)
 	// ListProcesses lists the commands of tool calls and the cages in the workspace, for one session or all, the
 	// oldest first.
@@ -472,14 +473,15 @@ type ToolRunnerServiceServer interface {
 	SignalProcess(context.Context, *SignalProcessRequest) (*SignalProcessResponse, error)
 	// ListLanguageServers lists the language servers of a project's folder, or of all, the oldest first.
 	ListLanguageServers(context.Context, *ListLanguageServersRequest) (*ListLanguageServersResponse, error)
-	// StopLanguageServers ends them and forgets their crashes; the next question starts them again.
+	// StopLanguageServers ends language servers and resets their crash counts; the next query starts them again.
 	StopLanguageServers(context.Context, *StopLanguageServersRequest) (*StopLanguageServersResponse, error)
-	// ViewDebug shows a debug session of a session to people; it is a read.
+	// ViewDebug returns a debug session of a session, for people. It has no side effects.
 	ViewDebug(context.Context, *ViewDebugRequest) (*ViewDebugResponse, error)
-	// ControlDebug moves a debugged program for an operator; the agent's next answer says so. Fails as DAPPoolService.Control does.
+	// ControlDebug controls a debugged program for an operator; the agent's next answer says so. Fails as
+	// DAPPoolService.Control does.
 	ControlDebug(context.Context, *ControlDebugRequest) (*ControlDebugResponse, error)
-	// EndSession forgets a session's read records and ends its processes. It returns the records of processes with an
-	// unrecorded end; asked again, it returns them again.
+	// EndSession removes a session's read records and ends its processes. It returns the records of processes with an
+	// unrecorded end; a repeated call returns them again.
 	EndSession(context.Context, *EndSessionRequest) (*EndSessionResponse, error)
 	mustEmbedUnimplementedToolRunnerServiceServer()
 }

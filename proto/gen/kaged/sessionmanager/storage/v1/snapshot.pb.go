@@ -25,7 +25,7 @@ const (
 type CrashPolicy int32
 
 const (
-	// Not said; stop.
+	// Not specified; the same as stop.
 	CrashPolicy_CRASH_POLICY_UNSPECIFIED CrashPolicy = 0
 	// The run ends failed with code interrupted.
 	CrashPolicy_CRASH_POLICY_STOP CrashPolicy = 1
@@ -960,9 +960,9 @@ type AgentBudget struct {
 	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Time of work in milliseconds, without waiting for operators.
 	WalltimeMs int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3" json:"walltime_ms,omitempty"`
-	// Agents at work at once, the agent itself included.
+	// Agents that work at once, the agent itself included.
 	LiveAgents int32 `protobuf:"varint,5,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
-	// Levels of agents at work below it.
+	// Levels of agents below it.
 	Depth int32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
 	// Whether models without a known price may be asked under nano_usd; they count as free.
 	AllowUnpriced bool `protobuf:"varint,7,opt,name=allow_unpriced,json=allowUnpriced,proto3" json:"allow_unpriced,omitempty"`
@@ -1249,7 +1249,7 @@ type CageLimits struct {
 	MemoryBytes int64 `protobuf:"varint,1,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// CPU in cores.
 	Cpu float64 `protobuf:"fixed64,2,opt,name=cpu,proto3" json:"cpu,omitempty"`
-	// How many processes and threads.
+	// The number of processes and threads.
 	Pids int64 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
 	// Disk in bytes.
 	DiskBytes int64 `protobuf:"varint,4,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`

@@ -25,7 +25,7 @@ const (
 type Role int32
 
 const (
-	// Not said.
+	// Not specified.
 	Role_ROLE_UNSPECIFIED Role = 0
 	// The operator's.
 	Role_ROLE_USER Role = 1
@@ -86,13 +86,13 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 type StopReason int32
 
 const (
-	// Not said.
+	// Not specified.
 	StopReason_STOP_REASON_UNSPECIFIED StopReason = 0
-	// It was done.
+	// It was finished.
 	StopReason_STOP_REASON_STOP StopReason = 1
-	// It ran into the output limit.
+	// It reached the output limit.
 	StopReason_STOP_REASON_LENGTH StopReason = 2
-	// It wants tools.
+	// It calls tools.
 	StopReason_STOP_REASON_TOOL_USE StopReason = 3
 	// The call failed.
 	StopReason_STOP_REASON_ERROR StopReason = 4
@@ -154,11 +154,11 @@ type Turn struct {
 	Step int32 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	// Its output, in order.
 	Blocks []*Block `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	// Why it stopped.
+	// The reason for its end.
 	StopReason StopReason `protobuf:"varint,3,opt,name=stop_reason,json=stopReason,proto3,enum=kaged.sessionmanager.storage.v1.StopReason" json:"stop_reason,omitempty"`
 	// Its use of tokens.
 	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
-	// How it went.
+	// Its measurements.
 	Stats *Stats `protobuf:"bytes,5,opt,name=stats,proto3" json:"stats,omitempty"`
 	// The provider that answered.
 	Provider string `protobuf:"bytes,6,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -415,7 +415,7 @@ type Block_Thinking struct {
 }
 
 type Block_ToolCall struct {
-	// The model wants a tool.
+	// A tool call of the model.
 	ToolCall *ToolCall `protobuf:"bytes,3,opt,name=tool_call,json=toolCall,proto3,oneof"`
 }
 
@@ -542,7 +542,7 @@ func (x *Thinking) GetDriver() string {
 	return ""
 }
 
-// ToolCall is the model's wish to use a tool.
+// ToolCall is a tool call of the model.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider's id of the call, or ours if it gives none.
@@ -687,7 +687,7 @@ type Usage struct {
 	Input int64 `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
 	// Output tokens, reasoning included.
 	Output int64 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	// How many of the output tokens were reasoning.
+	// Those output tokens that are reasoning.
 	Reasoning int64 `protobuf:"varint,3,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	// Input tokens read from the provider's cache.
 	CacheRead int64 `protobuf:"varint,4,opt,name=cache_read,json=cacheRead,proto3" json:"cache_read,omitempty"`
@@ -762,7 +762,7 @@ func (x *Usage) GetCacheWrite() int64 {
 	return 0
 }
 
-// Cost is US dollars by kind of token.
+// Cost has US dollars by kind of token.
 type Cost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For fresh input.
