@@ -118,7 +118,7 @@ const (
 	CommandBlocked Code = 56
 	// ApprovalRequired: The call needs an operator's approval, or an entry in the job's policy, and no operator can be asked. Do it another way, or describe the call that you would have made.
 	ApprovalRequired Code = 57
-	// ApprovalDenied: The operator denied the call. Do not repeat it; the message carries the operator's comment.
+	// ApprovalDenied: The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.
 	ApprovalDenied Code = 58
 	// ApprovalExpired: The operator did not answer in time, so the call was not executed. Continue without it, or say what is needed.
 	ApprovalExpired Code = 59
@@ -226,7 +226,7 @@ var hints = map[Code]string{
 	ProcessEnded:              "The background process has ended or was lost, so it takes no input and no signal. details.status says which; poll still returns its stored output.",
 	CommandBlocked:            "The command holds one that the operator's list forbids. Nobody can approve it; reach the goal another way, or ask the operator to do it.",
 	ApprovalRequired:          "The call needs an operator's approval, or an entry in the job's policy, and no operator can be asked. Do it another way, or describe the call that you would have made.",
-	ApprovalDenied:            "The operator denied the call. Do not repeat it; the message carries the operator's comment.",
+	ApprovalDenied:            "The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.",
 	ApprovalExpired:           "The operator did not answer in time, so the call was not executed. Continue without it, or say what is needed.",
 	PatchInvalid:              "The patch is malformed. The message names the line and the expected form; write the whole patch again.",
 	HunkNotFound:              "The lines of a hunk are not in the current file, so no file was changed. details shows the nearest text; read that place again and correct the hunk.",

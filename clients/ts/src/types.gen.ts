@@ -1134,7 +1134,7 @@ export interface GetContextEstimateResponse {
   reserved_output_tokens: number;
 }
 
-/** GetDebugResponse is the debug sessions at the moment. */
+/** GetDebugResponse has the current debug sessions. */
 export interface GetDebugResponse {
   /** The selected one, null without one. */
   debug: DebugView | null;

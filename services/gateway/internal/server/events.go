@@ -29,7 +29,7 @@ type place struct {
 	since time.Time
 }
 
-// start sets the position. next is the number of the channel's next frame, 0 if no frame is stored.
+// start sets the position and returns the splice's verdict. next is the number of the channel's next frame, 0 if no frame is stored.
 func (p *place) start(next int64) channel.Verdict {
 	switch {
 	case p.resumes && next == 0:
@@ -254,7 +254,7 @@ func (e *events) flush() error {
 
 func (e *events) comment(text string) error { return e.write([]byte(": " + text + "\n\n")) }
 
-// lost ends the stream of a reader that needs expired frames.
+// lost sends the closing event of a reader that needs expired frames.
 func (e *events) lost() {
 	e.closing("resume_failed", "The next frames have expired; read the session again.")
 }

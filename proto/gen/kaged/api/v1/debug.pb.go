@@ -95,7 +95,7 @@ func (x *GetDebugRequest) GetOutputFrom() int64 {
 	return 0
 }
 
-// GetDebugResponse is the debug sessions at the moment.
+// GetDebugResponse has the current debug sessions.
 type GetDebugResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All debug sessions of the current run, the oldest first; may be empty.

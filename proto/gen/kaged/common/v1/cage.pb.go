@@ -36,7 +36,7 @@ type CagePolicy struct {
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	// Environment variables set inside.
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Resource limits; unset means the service's defaults.
+	// Resource limits; unset means no limits.
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Paths, in the form of fs, that stay read-only even inside a writable grant, because an agent above cannot write
 	// them. They are not grants.
@@ -278,7 +278,7 @@ func (x *CageMount) GetAt() string {
 	return ""
 }
 
-// CageLimits bounds a cage. Zero means the default limit.
+// CageLimits bounds a cage. Zero means no limit.
 type CageLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Memory in bytes.

@@ -150,7 +150,7 @@ const (
 	// The call needs an operator's approval, or an entry in the job's policy, and no operator can be asked. Do it
 	// another way, or describe the call that you would have made.
 	ErrorCode_ERROR_CODE_APPROVAL_REQUIRED ErrorCode = 57
-	// The operator denied the call. Do not repeat it; the message carries the operator's comment.
+	// The operator was asked and said no. Do not make the same call again; the message carries the operator's comment.
 	ErrorCode_ERROR_CODE_APPROVAL_DENIED ErrorCode = 58
 	// The operator did not answer in time, so the call was not executed. Continue without it, or say what is needed.
 	ErrorCode_ERROR_CODE_APPROVAL_EXPIRED ErrorCode = 59

@@ -54,7 +54,7 @@ type ToolRunnerServiceClient interface {
 	ReadProject(ctx context.Context, in *ReadProjectRequest, opts ...grpc.CallOption) (*ReadProjectResponse, error)
 	// WriteProject replaces or creates a whole file of a project, while no agent's call changes it. Fails with
 	// not_found if root is not a folder, with invalid_params for a path that leaves the project, with
-	// capability_denied for a path that contains a link or is in a repository's internal folder, with file_too_large,
+	// capability_denied for a path that contains a link or is in a repository's own folder, with file_too_large,
 	// with file_changed_since_read if the file does not have was_sha256, and with file_busy; then the file is
 	// unchanged.
 	WriteProject(ctx context.Context, in *WriteProjectRequest, opts ...grpc.CallOption) (*WriteProjectResponse, error)
@@ -413,7 +413,7 @@ type ToolRunnerServiceServer interface {
 	ReadProject(context.Context, *ReadProjectRequest) (*ReadProjectResponse, error)
 	// WriteProject replaces or creates a whole file of a project, while no agent's call changes it. Fails with
 	// not_found if root is not a folder, with invalid_params for a path that leaves the project, with
-	// capability_denied for a path that contains a link or is in a repository's internal folder, with file_too_large,
+	// capability_denied for a path that contains a link or is in a repository's own folder, with file_too_large,
 	// with file_changed_since_read if the file does not have was_sha256, and with file_busy; then the file is
 	// unchanged.
 	WriteProject(context.Context, *WriteProjectRequest) (*WriteProjectResponse, error)

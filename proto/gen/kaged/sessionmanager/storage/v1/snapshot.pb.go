@@ -1064,7 +1064,7 @@ type CagePolicy struct {
 	State string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	// Environment variables set inside.
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Resource limits; unset means the service's defaults.
+	// Resource limits; unset means no limits.
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an
 	// agent above may not. They are no grants.
