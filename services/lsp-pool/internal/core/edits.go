@@ -115,6 +115,9 @@ func (r *running) edits(raw json.RawMessage) ([]FileEdit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.inside(operations); err != nil {
+		return nil, err
+	}
 	made := map[string]*draft{}
 	at := func(path string) (*draft, error) {
 		if c := made[path]; c != nil {
@@ -122,9 +125,6 @@ func (r *running) edits(raw json.RawMessage) ([]FileEdit, error) {
 		}
 		c := &draft{FileEdit: FileEdit{Path: path}}
 		made[path] = c
-		if !paths.Below(path, r.root.Path()) {
-			return c, nil // the caller refuses the path
-		}
 		data, _, err := (files{r.root}).Read(path, maxText)
 		switch {
 		case errors.Is(err, fault.FileNotFound):
@@ -174,6 +174,27 @@ func (r *running) edits(raw json.RawMessage) ([]FileEdit, error) {
 		}
 	}
 	return list, nil
+}
+
+// inside fails with rename_scope_exceeds_cage and the names of the files outside the root, if there are any: the pool
+// does not read them, so it cannot make edits of them.
+func (r *running) inside(operations []lsp.Operation) error {
+	outside := map[string]bool{}
+	for _, op := range operations {
+		for _, path := range []string{op.Path, op.To} {
+			if path != "" && !paths.Below(path, r.root.Path()) {
+				outside[path] = true
+			}
+		}
+	}
+	if len(outside) == 0 {
+		return nil
+	}
+	list := slices.Sorted(maps.Keys(outside))
+	shown := list[:min(len(list), 50)]
+	return fault.New(fault.RenameScopeExceedsCage,
+		"The rename would change %d files outside the project, so none was changed: %s.", len(list),
+		strings.Join(shown, ", ")).With("paths", shown).With("count", len(list))
 }
 
 // maxEdits is the maximum size of the new content in one answer, well below the limit of a message between services.
