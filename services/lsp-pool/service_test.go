@@ -102,7 +102,7 @@ func TestOneServerForAll(t *testing.T) {
 	}
 }
 
-// T-FM-03, T-AUD-05: a crashed server is started again, at most three times in a session. Each session has its own
+// T-FM-03, T-AUD-04, -05: a crashed server is started again, at most three times in a session. Each session has its own
 // count.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
@@ -118,6 +118,16 @@ func TestCrashes(t *testing.T) {
 		}
 		if want := []string{"server_spawned", "server_crashed server_spawned"}[min(i, 1)]; events(res) != want {
 			t.Errorf("after %d crashes the records are %q", i, events(res))
+		}
+		for _, r := range res.GetRecords() {
+			got := r.GetPayload().AsMap()
+			told := got["command"] == p.only().GetCommand()[0]
+			if r.GetEventType() == "code.lsp.server_crashed" {
+				told = got["restart_count"] == float64(i) && got["exit_code"] != nil
+			}
+			if !told || got["language"] != "fake" || got["project_id"] != "p1" {
+				t.Errorf("after %d crashes %s has %v", i, r.GetEventType(), got)
+			}
 		}
 		if state := res.GetCompleteness().GetState(); i > 0 && state != "restarted" || i == 0 && state != "ready" {
 			t.Errorf("after %d crashes the answer is %q", i, state)
@@ -179,8 +189,13 @@ func TestHang(t *testing.T) {
 	if !errors.Is(fault.From(err), fault.Timeout) {
 		t.Fatalf("got %v", err)
 	}
-	if s := p.only(); s.GetState() != "stopped" {
-		t.Errorf("server %v", s)
+	first := p.only()
+	if first.GetState() != "stopped" {
+		t.Errorf("server %v", first)
+	}
+	res, err := p.ask(lsppoolv1.Action_ACTION_CAPABILITIES, path, nil) // this query needs no answer of the server
+	if err != nil || events(res) != "server_spawned server_crashed server_spawned" || gone(p.only().GetPid()) {
+		t.Errorf("records %q of %v, %v", events(res), p.only(), err)
 	}
 }
 
@@ -200,8 +215,8 @@ func TestCrashOverTheQuestion(t *testing.T) {
 	}
 }
 
-// T-LSP-LIFE-06: an idle server is stopped, even one that ignores the request to exit, and the next query starts
-// another.
+// T-LSP-LIFE-06, T-AUD-06: an idle server is stopped, even one that ignores the request to exit, and the next query
+// starts another.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	p := fake(t, fakelsp.Deaf, "idle = \"1ms\"\nstop_grace = \"10ms\"\n")
@@ -211,8 +226,9 @@ func TestIdle(t *testing.T) {
 	}
 	watch(t, p.only().GetPid())()
 	res, err := p.ask(lsppoolv1.Action_ACTION_HOVER, path, nil)
-	if err != nil || events(res) != "server_stopped server_spawned" {
-		t.Errorf("records %q, %v", events(res), err)
+	if err != nil || events(res) != "server_stopped server_spawned" ||
+		res.GetRecords()[0].GetPayload().AsMap()["reason"] != "idle_timeout" {
+		t.Errorf("records %v, %v", res.GetRecords(), err)
 	}
 }
 
@@ -267,6 +283,23 @@ func TestMissingServer(t *testing.T) {
 	_, err = p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.unknown", ""), nil)
 	if !errors.Is(fault.From(err), fault.InvalidParams) {
 		t.Errorf("a file of no language: %v", err)
+	}
+}
+
+// A server is started in the folder of the nested program that it is first asked about.
+func TestFolderOfANestedProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := []byte("#!/bin/sh\npwd >&2\nexit 3\n")
+	if err := os.WriteFile(filepath.Join(dir, "gopls"), script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := serve(t, fmt.Sprintf("[lsp.servers.go]\nenv = {PATH = %q}\n", dir))
+	p.write("go.mod", "module example.com/m\n")
+	p.write("tool/go.mod", "module example.com/m/tool\n")
+	_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("tool/cmd/a.go", "package cmd\n"), nil)
+	if log := fmt.Sprint(fault.From(err).Details["log"]); strings.TrimSpace(log) != p.root+"/tool" {
+		t.Errorf("it was started in %q: %v", log, err)
 	}
 }
 
@@ -401,6 +434,18 @@ func TestOverlappingRename(t *testing.T) {
 		func(r *lsppoolv1.QueryRequest) { r.Line, r.Character, r.NewName = 1, 1, "two" })
 	if err == nil {
 		t.Errorf("the edits are %v", res.GetEdits())
+	}
+}
+
+// T-LSP-RENAME-03: a rename with edits of a file outside the project is refused completely, with the file's name.
+func TestRenameOutsideTheProject(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Outside, "")
+	res, err := p.ask(lsppoolv1.Action_ACTION_RENAME, p.write("a.fake", "def one\n\n\none\n"),
+		func(r *lsppoolv1.QueryRequest) { r.Line, r.Character, r.NewName = 3, 1, "two" })
+	f := fault.From(err)
+	if !errors.Is(f, fault.RenameScopeExceedsCage) || fmt.Sprint(f.Details["paths"]) != "[/etc/passwd]" {
+		t.Errorf("the edits are %v, the error is %v", res.GetEdits(), err)
 	}
 }
 

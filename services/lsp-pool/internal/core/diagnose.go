@@ -36,7 +36,7 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 	}
 	for _, lang := range langs {
 		warm := q.Action == WarmDiagnostics
-		s, err := p.find(q.View, lang, warm)
+		s, err := p.find(q.View, lang, byLang[lang][0], warm)
 		if err != nil {
 			return all, err
 		}

@@ -15,6 +15,9 @@ type Entry struct {
 	Extensions map[string]string
 	// Commands are tried in their order; the first one with an installed program and a successful handshake is used.
 	Commands [][]string
+	// Markers are the names of files in the folder of a program in this language. A built-in server is started in the
+	// nearest such folder around the first file it is asked about, other servers in the project's root.
+	Markers []string
 	// Install is the command that installs the program of the first command.
 	Install string
 	// Settings are sent with initialize, and returned when the server asks for its configuration.
@@ -41,6 +44,7 @@ func Builtin() []Entry {
 		{
 			Lang: "go", Extensions: map[string]string{".go": "go"},
 			Commands: [][]string{{"gopls"}}, Install: "go install golang.org/x/tools/gopls@latest",
+			Markers: []string{"go.work", "go.mod"},
 			// The server offers fixes for published diagnostics. It publishes some versions twice, the first time without all
 			// errors, so for other purposes diagnostics are pulled.
 			Settings: map[string]any{"diagnosticsDelay": "0s"}, Pulls: true, Versions: true,
@@ -56,17 +60,20 @@ func Builtin() []Entry {
 			},
 			Commands: [][]string{{"typescript-language-server", "--stdio"}, {"tsc", "--lsp", "--stdio"}},
 			Install:  "npm install -g typescript-language-server typescript", Env: node,
+			Markers: []string{"tsconfig.json", "jsconfig.json", "package.json"},
 			// Otherwise the server would install packages with the types of the packages that a project names.
 			Settings: map[string]any{"disableAutomaticTypingAcquisition": true},
 		},
 		{
 			Lang: "python", Extensions: map[string]string{".py": "python", ".pyi": "python"},
 			Commands: [][]string{{"pyright-langserver", "--stdio"}}, Install: "npm install -g pyright",
-			Env: append([]string{"VIRTUAL_ENV", "PYTHONPATH"}, node...),
+			Env:     append([]string{"VIRTUAL_ENV", "PYTHONPATH"}, node...),
+			Markers: []string{"pyproject.toml", "pyrightconfig.json", "setup.py", "setup.cfg"},
 		},
 		{
 			Lang: "rust", Extensions: map[string]string{".rs": "rust"}, Commands: [][]string{{"rust-analyzer"}},
 			Install: "rustup component add rust-analyzer", Env: []string{"CARGO_HOME", "RUSTUP_HOME", "RUSTFLAGS"},
+			Markers: []string{"Cargo.toml"},
 		},
 		{
 			Lang: "cpp", Extensions: map[string]string{
@@ -74,6 +81,7 @@ func Builtin() []Entry {
 				".m": "objective-c",
 			},
 			Commands: [][]string{{"clangd"}, {"clangd-19"}}, Install: "apt-get install clangd", Versions: true,
+			Markers: []string{"compile_commands.json", "compile_flags.txt", ".clangd"},
 		},
 		{
 			Lang: "bash", Extensions: map[string]string{".sh": "shellscript", ".bash": "shellscript"},
@@ -128,7 +136,7 @@ func With(list []Entry, overrides map[string]Override) []Entry {
 		}
 		e := &list[i]
 		if len(o.Command) > 0 {
-			e.Commands, e.Pulls, e.Versions = [][]string{o.Command}, false, false
+			e.Commands, e.Pulls, e.Versions, e.Markers = [][]string{o.Command}, false, false, nil
 		}
 		if len(o.Extensions) > 0 {
 			e.Extensions = map[string]string{}

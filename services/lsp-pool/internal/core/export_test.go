@@ -11,3 +11,6 @@ func (v View) Entry(list []Entry, lang string) (Entry, bool) { return v.entry(li
 
 // Interpreter returns the program that runs a script.
 func Interpreter(path string) string { return interpreter(path) }
+
+// Dir returns the folder in which a server is started.
+func (o Options) Dir(v View, e Entry, file string) string { return o.dir(v, e, file) }

@@ -196,9 +196,9 @@ func (p *Pool) langs(v View) (list []string) {
 	return list
 }
 
-// find returns the server of a view. It adds a missing one, unless warm is true. It fails with rate_limited if there
-// are too many.
-func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
+// find returns the server of a view for a query about a file. It adds a missing one, unless warm is true. It fails with
+// rate_limited if there are too many.
+func (p *Pool) find(v View, lang, file string, warm bool) (*server, error) {
 	e, ok := v.entry(p.opts.Entries, lang)
 	if !ok || len(e.Commands) == 0 {
 		return nil, fault.New(fault.InvalidParams, "There is no language server for %q; known are %s.", lang,
@@ -219,9 +219,8 @@ func (p *Pool) find(v View, lang string, warm bool) (*server, error) {
 			len(p.servers)).With("limit", p.opts.Servers)
 	}
 	s := &server{
-		pool: p, id: ident.New(), key: key, view: v, entry: e, turn: make(chan struct{}, 1), slots: make(chan struct{},
-			p.opts.Parallel),
-		crashes: map[string]int{}, used: p.now(),
+		pool: p, id: ident.New(), key: key, view: v, entry: e, near: file, turn: make(chan struct{}, 1),
+		slots: make(chan struct{}, p.opts.Parallel), crashes: map[string]int{}, used: p.now(),
 	}
 	p.servers[key] = s
 	return s, nil

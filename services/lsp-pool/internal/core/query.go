@@ -93,7 +93,7 @@ func (p *Pool) Ask(ctx context.Context, q Query) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	s, err := p.find(q.View, lang, false)
+	s, err := p.find(q.View, lang, q.Path, false)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -60,6 +60,7 @@ type server struct {
 	id, key string
 	view    View // without a session
 	entry   Entry
+	near    string // the first file that it was asked about
 
 	turn  chan struct{} // holds a token during a start or a stop
 	slots chan struct{} // holds a token for each request in progress
@@ -276,7 +277,9 @@ func (s *server) launch(ctx context.Context, command []string) (Process, error) 
 	s.mu.Lock()
 	s.caged = policy != nil
 	s.mu.Unlock()
-	return s.pool.launcher.Launch(ctx, s.pool.opts.spec(s.view, s.entry, policy, command))
+	spec := s.pool.opts.spec(s.view, s.entry, policy, command)
+	spec.Dir = s.pool.opts.dir(s.view, s.entry, s.near)
+	return s.pool.launcher.Launch(ctx, spec)
 }
 
 // isMissing reports whether a program could not be started because it does not exist.

@@ -41,7 +41,7 @@ func (v View) entries(list []Entry) []Entry {
 			e = list[i]
 			list = slices.Delete(list, i, i+1)
 		}
-		e.Commands, e.Pulls, e.Versions = [][]string{d.Command}, false, false
+		e.Commands, e.Pulls, e.Versions, e.Markers = [][]string{d.Command}, false, false, nil
 		if len(d.Extensions) > 0 {
 			e.Extensions = map[string]string{}
 			for _, ext := range d.Extensions {
@@ -136,6 +136,27 @@ func inProject(root, path string, command []string) bool {
 		}
 	}
 	return false
+}
+
+// dir returns the folder in which a server is started that is first asked about a file: programs that select a version
+// by their folder, such as rustup's, find that of the nested program. With a relative folder on PATH it is the root,
+// because caged looks there.
+func (o Options) dir(v View, e Entry, file string) string {
+	path := o.Environment(false, o.vars(e))["PATH"]
+	if slices.ContainsFunc(filepath.SplitList(path), func(dir string) bool { return !filepath.IsAbs(dir) }) {
+		return v.Root
+	}
+	for dir := filepath.Dir(file); dir != v.Root && paths.Below(dir, v.Root); dir = filepath.Dir(dir) {
+		for _, name := range e.Markers {
+			if real, err := filepath.EvalSymlinks(dir); err != nil || real != dir {
+				break
+			}
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				return dir
+			}
+		}
+	}
+	return v.Root
 }
 
 // lookPath returns the first file with the name in the folders of path, "" if there is none.

@@ -91,6 +91,46 @@ func TestCaged(t *testing.T) {
 	}
 }
 
+// A built-in server is started in the nearest folder with a marker around the file, below the root and not behind a
+// link. A server that an operator or a project names is started in the root, as its command may be relative to that.
+func TestFolderOfAServer(t *testing.T) {
+	t.Parallel()
+	root, elsewhere := real(t, t.TempDir()), real(t, t.TempDir())
+	for _, path := range []string{root + "/go.mod", root + "/a/go.mod", root + "/a/b/x.go", elsewhere + "/go.mod"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(elsewhere, root+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	named := core.With(core.Builtin(), map[string]core.Override{"go": {Command: []string{"./bin/gopls"}}})
+	for _, tt := range []struct {
+		list             []core.Entry
+		path, file, want string
+	}{
+		{core.Builtin(), "/usr/bin", "/a/b/x.go", root + "/a"},
+		{core.Builtin(), "/usr/bin", "/x.go", root},
+		{core.Builtin(), "/usr/bin", "/c/x.go", root},
+		{core.Builtin(), "/usr/bin", "/link/x.go", root},
+		{core.Builtin(), "/usr/bin:bin", "/a/b/x.go", root},
+		{named, "/usr/bin", "/a/b/x.go", root},
+	} {
+		o := core.Options{
+			LookupEnv:   func(string) (string, bool) { return "", false },
+			Environment: func(bool, map[string]string) map[string]string { return map[string]string{"PATH": tt.path} },
+		}
+		v := core.View{Root: root}
+		e, _ := v.Entry(tt.list, "go")
+		if got := o.Dir(v, e, root+tt.file); got != tt.want {
+			t.Errorf("%s with PATH %s: %s, want %s", tt.file, tt.path, got, tt.want)
+		}
+	}
+}
+
 func real(t *testing.T, dir string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(dir)
