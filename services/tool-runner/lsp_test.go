@@ -112,7 +112,7 @@ func TestCodeLsp(t *testing.T) {
 	c.want(c.lsp(`{"action":"references","path":"./shape/shape.go","line":6,"symbol":"Size","include_declaration":true}`),
 		`"path":"./shape/shape.go"`)
 	c.want(c.lsp(`{"action":"hover","path":"./main.go","line":7,"symbol":"Size"}`), `Size() int`, `square metres`,
-		`"start":{"character":`)
+		`"start":{"character":18,"line":7}`)
 	c.want(c.lsp(`{"action":"symbols","path":"./shape/shape.go"}`), `"kind":"interface"`, `"name":"Square"`)
 	c.want(c.lsp(`{"action":"symbols","path":"./main.go","scope":"workspace","query":"Square"}`),
 		`"path":"./shape/shape.go"`)
@@ -121,6 +121,7 @@ func TestCodeLsp(t *testing.T) {
 		`capability_denied`)
 	c.want(c.lsp(`{"action":"request","path":"./main.go","method":"textDocument/documentHighlight","params":`+
 		`"{\"textDocument\":{\"uri\":\"file://`+c.root+`/main.go\"},\"position\":{\"line\":5,\"character\":5}}"}`), `range`)
+	c.callHierarchy()
 	c.want(c.lsp(`{"action":"hover","path":"./main.go","line":7}`), `invalid_params`, `"field":"character"`)
 	c.want(c.lsp(`{"action":"hover","path":"./main.go","line":7,"symbol":"Nothing"}`), `invalid_params`, `println`)
 	c.want(c.lsp(`{"action":"fly","path":"./main.go"}`), `invalid_params`)
@@ -139,6 +140,28 @@ func TestCodeLsp(t *testing.T) {
 	c.want(status, `"lang":"go"`, `"command":"gopls"`, `"restart_count":0`)
 	c.want(c.lsp(`{"action":"reload"}`), `"state":"stopped"`)
 	c.want(c.lsp(`{"action":"diagnostics","path":"./main.go"}`), `"count":0`)
+}
+
+// callHierarchy asks for the callers of a method, by two requests.
+func (c *client) callHierarchy() {
+	c.t.Helper()
+	request := func(method string, params any) string {
+		answer, _ := c.lsp(text(map[string]any{
+			"action": "request", "path": "./main.go", "method": method, "params": text(params),
+		}))["json"].(string)
+		return answer
+	}
+	var items []json.RawMessage
+	found := request("textDocument/prepareCallHierarchy", map[string]any{
+		"textDocument": map[string]string{"uri": "file://" + c.root + "/shape/shape.go"},
+		"position":     map[string]int{"line": 12, "character": 16},
+	})
+	if err := json.Unmarshal([]byte(found), &items); err != nil || len(items) != 1 {
+		c.t.Fatalf("call hierarchy of Size: %q, %v", found, err)
+	}
+	if got := request("callHierarchy/incomingCalls", map[string]any{"item": items[0]}); !strings.Contains(got, `"main"`) {
+		c.t.Errorf("the callers of Size are %s", got)
+	}
 }
 
 // An agent lists and ends the servers that it shares. The servers of an agent with another cage continue.
@@ -257,6 +280,9 @@ func TestCodeLspInACage(t *testing.T) {
 	if read(t, c, "shape/shape.go") != before {
 		t.Error("half a rename was made")
 	}
+	policy.Fs[2].Mode = "rw"
+	c.want(c.lsp(`{"action":"rename","path":"./shape/shape.go","line":6,"symbol":"Size","new_name":"Extent"}`, caged),
+		`"files_changed":2`)
 	c.write("secret/secret.go", "package secret\n\nconst Key = \"the-secret\"\n")
 	c.want(c.lsp(`{"action":"hover","path":"./secret/secret.go","line":3,"symbol":"Key"}`, caged), `capability_denied`)
 	if got := text(c.lsp(`{"action":"symbols","path":"./main.go","scope":"workspace","query":"Key"}`,
