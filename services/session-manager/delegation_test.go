@@ -238,8 +238,8 @@ func TestAgentsSideBySide(t *testing.T) {
 	}
 }
 
-// Invocations are listed by run and page by page, one is returned with its steps, and both are refused to other
-// operators.
+// Invocations are listed by run and page by page, one is returned with its steps, a tool result by its call, and all
+// are refused to other operators.
 func TestReadInvocations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,6 +297,11 @@ func TestReadInvocations(t *testing.T) {
 		len(i.GetRunSteps()[0].GetParts()) != 2 || i.GetCagePolicy().GetFs()[0].GetMode() != "ro" ||
 		i.GetTools()[0] != "file.read" || i.GetFilesChanged()[0] != "a.go" {
 		t.Errorf("the tester is %v, %v", i, err)
+	}
+	whole, err := n.Sessions.GetToolResult(as(t, "ada"),
+		&apiv1.GetToolResultRequest{SessionId: s, RunId: posted.GetRunId(), ToolCallId: "t1"})
+	if r := whole.GetResult(); err != nil || r.GetOutput() != "helped" || string(r.GetInput()) != `{"prompt":"Help."}` {
+		t.Errorf("the result of the tester's call is %v, %v", r, err)
 	}
 	_, err = n.Sessions.ListInvocations(as(t, "ada"), &apiv1.ListInvocationsRequest{SessionId: s, RunId: "none"})
 	refused(t, err, fault.NotFound)

@@ -165,21 +165,53 @@ func (s *Service) detail(ctx context.Context, session, run string) (RunDetail, e
 	return RunDetail{Run: r, Steps: steps, Invocations: invocations}, err
 }
 
-// ToolResult returns a tool result of a run with its call; if two have the same id, the later one. It fails with
-// not_found.
+// ToolResult returns a tool result of a run with its call, of the root agent or of an agent below it; if two have the
+// same id, that of the root, else the later one. It fails with not_found.
 func (s *Service) ToolResult(ctx context.Context, session, run, call string) ([]llm.Block, error) {
 	r, err := s.Run(ctx, session, run)
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range slices.Backward(r.Steps) {
+	if blocks := resultOf(r.Steps, call); blocks != nil {
+		return blocks, nil
+	}
+	var below []string
+	var next *page.Key
+	for {
+		list, err := s.Store.Invocations(ctx, session, run, next, maxInvocations)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range list {
+			below = append(below, i.ID)
+			next = &page.Key{N: i.StartedAt, S: i.ID}
+		}
+		if len(list) < maxInvocations {
+			break
+		}
+	}
+	for _, id := range slices.Backward(below) {
+		steps, err := s.Store.ShownSteps(ctx, run, id)
+		if err != nil {
+			return nil, err
+		}
+		if blocks := resultOf(steps, call); blocks != nil {
+			return blocks, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "There is no result of a call %q in this run.", call)
+}
+
+// resultOf returns the last result of a call in an agent's steps, behind the call; nil if there is none.
+func resultOf(steps []transcript.Step, call string) []llm.Block {
+	for _, step := range slices.Backward(steps) {
 		for _, result := range step.Results {
 			if result.CallID == call {
 				asked := func(b llm.Block) bool { return b.Call != nil && b.Call.ID == call }
 				blocks := slices.DeleteFunc(slices.Clone(step.Blocks), func(b llm.Block) bool { return !asked(b) })
-				return append(blocks, llm.Block{Result: &result}), nil
+				return append(blocks, llm.Block{Result: &result})
 			}
 		}
 	}
-	return nil, fault.New(fault.NotFound, "There is no result of a call %q in this run.", call)
+	return nil
 }
