@@ -37,7 +37,7 @@ func TestNetworkOnTheCard(t *testing.T) {
 	b.open(t, w, "/sessions/"+id)
 	b.until(t, "the card", `document.querySelector(".ask-network .tried")`)
 	text := eval[string](t, b, `document.querySelector(".ask-network").innerText`)
-	for _, want := range []string{"reaches " + address, "1 let through", "refused"} {
+	for _, want := range []string{"reaches only " + address, "1 let through", "refused"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the card has no %q: %s", want, text)
 		}

@@ -2,7 +2,7 @@ import type { Approval, FoundSession, GetSpendResponse, ListProcessesResponse, P
 import { kaged, KagedError } from "./api";
 import { daemon } from "./daemon.svelte";
 import { desk, soon, type Wanted } from "./desk.svelte";
-import { interactive } from "./marks";
+import { afterInteractive, interactive } from "./marks";
 
 /** Pauses between readings while the system socket is away, for a page in view and a hidden one. */
 const often = 2500;
@@ -45,8 +45,13 @@ class Inbox {
       if (frame.type === "project.changed" || frame.type === "sessions.running_count") this.stale = true;
       return wanted(frame);
     }, soon(() => this.read(), 300));
-    desk.start();
-    void this.read();
+    const begin = () => {
+      desk.start();
+      void this.read();
+    };
+    // The page of a session asks for the session first.
+    if (location.pathname.startsWith("/sessions/")) afterInteractive(begin);
+    else begin();
   }
 
   /** again reads everything now, projects and spend too. */

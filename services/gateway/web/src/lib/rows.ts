@@ -16,6 +16,16 @@ export type Density = "talk" | "normal" | "all";
 /** A stored answer is laid out once for each density. */
 const laidOut = new WeakMap<Log, { density: Density; turn: number; rows: Row[] }>();
 const turnRows = new WeakMap<Turn, Row>();
+/** A block is replaced when it changes: until then its row is the same, and is not drawn anew. */
+const blockRows = new WeakMap<Shown, Row & { kind: "block" }>();
+
+function rowOfBlock(block: Shown, live: boolean, turn: number, key = block.key): Row {
+  const known = blockRows.get(block);
+  if (known?.live === live && known.turn === turn && known.key === key) return known;
+  const row = { key, kind: "block" as const, block, live, turn };
+  blockRows.set(block, row);
+  return row;
+}
 
 function rowsOfLog(log: Log, density: Density, turn: number): Row[] {
   if (!log.stored) return logRows(log, density, turn);
@@ -108,7 +118,7 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
       return;
     }
     if (block.kind === "thinking" && density === "talk") return;
-    rows.push({ key: block.key, kind: "block", block, live: log.live && i === last, turn });
+    rows.push(rowOfBlock(block, log.live && i === last, turn));
   });
   flush();
   if (log.live && (last < 0 || blocks[last]!.kind === "tool" && (blocks[last] as { call: ToolCall }).call.output !== null)) {

@@ -9,10 +9,14 @@ const olderPage = 200;
 /** How many pages of what is new are read before the conversation is read anew from its end. */
 const newPages = 5;
 
-/** How often what frames tell is drawn, how long a screen shows one picture, and what one drawing counts at most, in milliseconds. */
+/**
+ * Milliseconds: the interval between two drawings of new frames, the time of a picture on the screen, and the most that one drawing counts.
+ * Drawing takes at most one part in costParts of the time.
+ */
 const drawEvery = 48;
 const frameTime = 17;
-const mostCost = 150;
+const mostCost = 100;
+const costParts = 4;
 
 /** How long after a model call the cost is read again, which no frame tells. */
 const costSoon = 1500;
@@ -137,10 +141,10 @@ export class SessionView {
     else this.draw();
   }
 
-  /** draw applies what has come before the next paint: every so many milliseconds, on a slow machine half of the time at most. */
+  /** draw applies what has come before the next paint: every so many milliseconds, less often on a slow machine. */
   private draw(): void {
     if (this.drawing || this.pause !== undefined) return;
-    const wait = this.drawn + Math.max(drawEvery, 2 * this.cost) - performance.now();
+    const wait = this.drawn + Math.max(drawEvery, costParts * this.cost) - performance.now();
     if (wait > frameTime) {
       this.pause = setTimeout(() => {
         this.pause = undefined;
@@ -380,4 +384,20 @@ export class SessionView {
     this.tick++;
     return log;
   }
+}
+
+let early: SessionView | null = null;
+
+/** openEarly begins to read the session that a path names, before anything is drawn. */
+export function openEarly(path: string): void {
+  const id = /^\/sessions\/(\w+)\/?$/.exec(path)?.[1];
+  if (id) early = new SessionView(id);
+}
+
+/** viewOf returns the view of a session, which its page closes. */
+export function viewOf(id: string): SessionView {
+  const view = early?.id === id ? early : new SessionView(id);
+  if (early !== view) early?.close();
+  early = null;
+  return view;
 }
