@@ -126,7 +126,8 @@ const scroll = `new Promise(done => {
 	requestAnimationFrame(step);
 })`
 
-// BenchmarkFigures measures the console in a browser with a slowed CPU:
+// BenchmarkFigures measures the console in a browser with a slowed CPU, beside bare pages in the same browser, whose
+// figures begin with floor-:
 // go test -run - -bench Figures -benchtime 1x ./test/console.
 func BenchmarkFigures(b *testing.B) {
 	const turns, deltas = 10_000, 100 * 200
@@ -139,6 +140,7 @@ func BenchmarkFigures(b *testing.B) {
 	id, second := w.session(b, "long", ""), w.session(b, "long too", "")
 	w.fill(b, id, turns)
 	w.fill(b, second, turns)
+	bare := floor(b, turns, deltas, 10*time.Second)
 	page := newBrowser(b, w)
 	page.before(b, observed)
 	page.slow(b, slowdown)
@@ -172,16 +174,45 @@ func BenchmarkFigures(b *testing.B) {
 
 		page.open(b, w, "/sessions/"+id)
 		page.shows(b, fmt.Sprintf("Answer %d", turns))
-		report := func(name string) {
-			got := eval[struct{ P95, Frames, Longest float64 }](b, page, scroll)
-			b.ReportMetric(got.P95, name+"-raf-p95-ms")
-			b.ReportMetric(got.Longest, name+"-longest-task-ms")
-		}
-		report("scroll-reading")
+		page.scrolled(b, "scroll-reading")
 		page.run(b, "all of it", chromedp.Click(chromedp.CSS(".session-top h1")), chromedp.KeyEvent(kb.Home))
 		page.until(b, "the first turn", `document.querySelector(".talk-bar").innerText.startsWith("turns 1 to ")`)
 		page.run(b, "to the end", chromedp.KeyEvent(kb.End))
-		report("scroll")
+		page.scrolled(b, "scroll")
 		b.ReportMetric(rendererPSS(b), "all-turns-renderer-pss-MB")
+		page.floors(b, bare) // last: its 10,000 turns stay in the renderer's memory
 	}
+}
+
+// scrolled reports how a list is scrolled.
+func (b *browser) scrolled(t *testing.B, name string) {
+	t.Helper()
+	before := b.metric(t, "TaskDuration")
+	got := eval[struct{ P95, Frames, Longest float64 }](t, b, scroll)
+	t.ReportMetric(got.P95, name+"-raf-p95-ms")
+	t.ReportMetric(got.Longest, name+"-longest-task-ms")
+	t.ReportMetric(1000*(b.metric(t, "TaskDuration")-before)/got.Frames, name+"-task-ms/frame")
+}
+
+// floors reports the figures of the bare pages.
+func (b *browser) floors(t *testing.B, url string) {
+	t.Helper()
+	visit := func(path string) {
+		b.run(t, "open "+path, chromedp.Navigate(url+path), chromedp.WaitVisible(chromedp.CSS(".rows")))
+	}
+	visit("/empty")
+	b.scrolled(t, "floor-empty")
+	visit("/laid-out")
+	b.scrolled(t, "floor-scroll-laid-out")
+	visit("/scroll")
+	b.scrolled(t, "floor-scroll-content-visibility")
+	visit("/burst")
+	before, began := b.metric(t, "TaskDuration"), time.Now()
+	eval[bool](t, b, `new Promise(done => {
+		go();
+		const look = () => window.over ? done(true) : setTimeout(look, 200);
+		look();
+	})`)
+	t.ReportMetric(100*(b.metric(t, "TaskDuration")-before)/time.Since(began).Seconds(), "floor-burst-task-percent")
+	t.ReportMetric(eval[float64](t, b, `p95(window.latency)`), "floor-burst-message-to-paint-p95-ms")
 }

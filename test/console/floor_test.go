@@ -1,0 +1,92 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// floorStyle is the console's font and width of a conversation, without its other styles.
+const floorStyle = `<!doctype html><meta charset="utf-8"><style>
+	body { font: 14px/1.5 system-ui, sans-serif; margin: 0 }
+	.rows { height: 600px; width: 740px; overflow-y: auto }
+	article { content-visibility: auto; contain-intrinsic-size: auto 120px }
+</style>`
+
+// floor serves bare pages that do what the console does, without a framework, Markdown, or anything beside the
+// conversation: their figures are those of the browser, the slowdown and the machine.
+func floor(tb testing.TB, turns, deltas int, burst time.Duration) string {
+	tb.Helper()
+	mux := http.NewServeMux()
+	// Lists with the same text: of as many turns, of which the browser lays out those near the view, and of the few
+	// turns that are scrolled through, all laid out before.
+	for path, list := range map[string]struct {
+		turns   int
+		element string
+	}{"/scroll": {turns, "article"}, "/laid-out": {300, "section"}} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, floorStyle, `<div class="rows">`)
+			for n := range list.turns {
+				fmt.Fprintf(w, "<%[1]s><h2>Question %[2]d of many.</h2><p>Answer %[2]d</p><p>%[3]s</p><ul><li>one<li>two</ul>"+
+					"<p>shell.bash go test ./...</p></%[1]s>", list.element, n, strings.Repeat("Some words of an answer. ", n*14%60))
+			}
+			fmt.Fprint(w, `</div><script>document.querySelector(".rows").scrollTop = 1e9</script>`)
+		})
+	}
+	// A list that has only its height.
+	mux.HandleFunc("/empty", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, floorStyle, `<div class="rows"><div style="height:5000000px"></div></div>
+			<script>document.querySelector(".rows").scrollTop = 1e9</script>`)
+	})
+	// A page that writes the messages of its socket as text nodes, once a frame, and stays at the end.
+	mux.HandleFunc("/burst", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, floorStyle, `<div class="rows"><p></div><script>
+			const rows = document.querySelector(".rows");
+			let open = rows.firstChild, length = 0, text = "";
+			const write = () => {
+				if ((length += text.length) > 2000) {
+					rows.append(open = document.createElement("p"));
+					length = 0;
+				}
+				open.append(text);
+				text = "";
+				rows.scrollTop = 1e9;
+			};
+			window.go = () => {
+				const socket = new WebSocket(location.href.replace("http", "ws") + "/socket");
+				socket.onmessage = e => {
+					if (!text) requestAnimationFrame(write);
+					text += JSON.parse(e.data).payload.delta;
+				};
+				socket.onclose = () => (window.over = true);
+			};
+		</script>`)
+	})
+	mux.HandleFunc("/burst/socket", func(w http.ResponseWriter, r *http.Request) {
+		conn, err := new(websocket.Upgrader).Upgrade(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		// The gateway sends about every fifth delta by itself; the others come with it.
+		const joined = 5
+		tick := time.NewTicker(burst / time.Duration(deltas/joined))
+		defer tick.Stop()
+		for seq := range deltas / joined {
+			<-tick.C
+			if conn.WriteMessage(websocket.TextMessage, fmt.Appendf(nil,
+				`{"channel":"output","type":"message.delta","seq":%d,"payload":{"message_id":"m","kind":"text","delta":%q}}`,
+				seq, strings.Repeat("some word ", joined))) != nil {
+				return
+			}
+		}
+	})
+	server := httptest.NewServer(mux)
+	tb.Cleanup(server.Close)
+	return server.URL
+}
