@@ -157,9 +157,9 @@ func (s *Session) Run(t testing.TB, text string) (outcome string) {
 	return outcome
 }
 
-// Seen returns the last sequence number of each channel.
+// Seen returns the last sequence number of each channel, 0 before its first frame.
 func (s *Session) Seen() map[string]int64 {
-	seen := map[string]int64{}
+	seen := map[string]int64{"output": 0, "events": 0}
 	for _, f := range s.Frames {
 		if f.Channel == "output" || f.Channel == "events" {
 			seen[f.Channel] = f.Seq

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/services/harness/internal/core/loop"
 
@@ -73,7 +73,7 @@ func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining {
-		return fault.New(fault.Unavailable, "This harness is stopping; ask another.").With("subsystem", "harness")
+		return contract.HarnessStopping()
 	}
 	s.runs.Add(1)
 	return nil

@@ -125,7 +125,7 @@ func New(cfg Config, deps Deps) *Sessions {
 			Standing: kept,
 			Renderer: framejson.Renderer{}, Config: deps.Local, Log: deps.Log,
 			HoldBack: cfg.HoldBack.D(), CancelGrace: cfg.CancelGrace.D(),
-			ApprovalTimeout: cfg.ApprovalTimeout.D(), Resumptions: cfg.ResumeLimit,
+			ApprovalTimeout: cfg.ApprovalTimeout.D(), Resumptions: cfg.ResumeLimit, StartFor: cfg.ResumeTimeout.D(),
 		},
 	})
 	service = sessions.New(sessions.Deps{

@@ -3,6 +3,8 @@ package live
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -273,6 +275,13 @@ func (g *Registry) forget(list ...*Session) {
 		}
 		close(s.gone)
 	}
+}
+
+// all returns the entries of all sessions.
+func (g *Registry) all() []*entry {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Values(g.entries))
 }
 
 // live returns the sessions that are loaded and not being taken out.

@@ -165,6 +165,9 @@ func (s *Session) Update(
 			With("subsystem", "session-manager")
 	}
 	c, err := decide(s.Record())
+	if err == nil && (c.NewRun != nil || c.StartRun != nil) {
+		err = s.g.refused() // no run begins after [Registry.Drain] has looked for runs
+	}
 	if err == nil {
 		err = runs.Deliver(s.g.Runs.Renderer, &c, s.Record())
 	}
@@ -274,6 +277,8 @@ func (s *Session) Begin(run *runs.Run) {
 	})
 	if s.left() {
 		run.Abandon() // dropped in between
+	} else if s.g.refused() != nil {
+		run.HandOver() // it was handed over while this process began to stop
 	}
 }
 
@@ -288,6 +293,21 @@ func (s *Session) CurrentRun() *runs.Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.run
+}
+
+// handOver stops the run for the session's next holder. A run that is being stored is waited for.
+func (s *Session) handOver(ctx context.Context) {
+	if run := s.CurrentRun(); run != nil {
+		run.HandOver()
+	}
+	if s.lock(ctx) != nil {
+		return
+	}
+	run := s.CurrentRun()
+	s.unlock()
+	if run != nil {
+		run.HandOver()
+	}
 }
 
 // RunAtWork returns the run that is active here, after waiting for an adoption in progress; it may be nil.

@@ -208,11 +208,18 @@ func (g *Registry) drop(s *Session, cause error) {
 func (g *Registry) Drain(ctx context.Context) {
 	g.shut()
 	var leaving sync.WaitGroup
-	for _, s := range g.live() {
-		if run := s.CurrentRun(); run != nil {
-			run.HandOver()
-		}
-		leaving.Go(func() { g.leave(ctx, s) })
+	for _, e := range g.all() {
+		leaving.Go(func() {
+			select {
+			case <-e.loaded:
+			case <-ctx.Done(): // the end of the process takes it out
+				return
+			}
+			if e.session != nil {
+				e.session.handOver(ctx)
+				g.leave(ctx, e.session)
+			}
+		})
 	}
 	leaving.Wait()
 }

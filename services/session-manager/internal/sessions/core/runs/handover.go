@@ -130,14 +130,26 @@ func (r *Run) startAgain(s Start) (stream Stream, err error) {
 // adopt stores that this process continues a run that was handed over, before the run makes any model request.
 func (r *Run) adopt() error {
 	c := r.spec.Continued
-	if c == nil {
+	if c == nil || r.isAdopted() {
 		return nil
 	}
 	at := now()
 	change := record.Change{At: at, Adopted: r.ID()}
 	change.Audit = append(change.Audit, about(r.spec.Run, r.spec.Session, r.spec.RequestID, "run.continued", at,
 		map[string]any{"steps": len(c.Steps), "agents": len(c.Invocations), "released_at": r.spec.Run.ReleasedAt}))
-	return r.writer.Commit(r.life, change, crash.RunAdopted)
+	if err := r.writer.Commit(r.life, change, crash.RunAdopted); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.adopted = true
+	return nil
+}
+
+func (r *Run) isAdopted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.adopted
 }
 
 // release adds the handover of the run to a change.

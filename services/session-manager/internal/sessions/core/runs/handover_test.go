@@ -145,3 +145,46 @@ func TestContinuedWithoutAHarness(t *testing.T) {
 		}
 	})
 }
+
+// A run that a stopping harness refuses is given to another, and adopted once. Where it is to be handed over meanwhile,
+// it is released as it stands, because nothing of it was begun.
+func TestAStoppingHarnessRefuses(t *testing.T) {
+	for _, continued := range []bool{false, true} {
+		for _, handedOver := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHarness()
+				first, second := make(chan struct{}), make(chan struct{})
+				h.refusals <- first
+				h.refusals <- second
+				var c *runs.Continued
+				if continued {
+					c = handed(record.ApprovalApproved)
+				}
+				d := &writer{begun: time.Now()}
+				r := readyTo(t, h, false, c)
+				r.Begin(d, func(*runs.Run) {})
+				close(first)
+				synctest.Wait()
+				if handedOver {
+					r.HandOver()
+				}
+				close(second)
+				if !handedOver {
+					<-h.gone
+					h.events <- contract.Finished{Outcome: contract.Cancelled}
+				}
+				<-r.Done()
+				adopted := 0
+				for _, change := range d.changes {
+					if change.Adopted != "" {
+						adopted++
+					}
+				}
+				if last := d.last(); (last.Released != nil) != handedOver || r.Handed() != handedOver ||
+					(last.EndRun != nil) == handedOver || (adopted == 1) != continued {
+					t.Errorf("continued %v, handed over %v: adopted %d times, last %+v", continued, handedOver, adopted, last)
+				}
+			})
+		}
+	}
+}

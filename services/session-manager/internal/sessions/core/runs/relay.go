@@ -61,13 +61,20 @@ func (l *relay) run() (end ending) {
 		}
 	}()
 	stream, err := l.open()
-	if err != nil {
-		return l.early(fault.From(err))
-	}
 	for {
-		happening, err := stream.Recv()
+		if contract.IsHarnessStopping(err) {
+			if stream, err = l.openAgain(); stream == nil && err == nil {
+				return l.finished(contract.Finished{Outcome: contract.HandedOver})
+			}
+			continue
+		}
 		if err != nil {
-			return l.early(cutOff(err))
+			return l.early(fault.From(err))
+		}
+		var happening contract.Happening
+		if happening, err = stream.Recv(); err != nil {
+			err = cutOff(err)
+			continue
 		}
 		if f, ok := happening.Event.(contract.Finished); ok {
 			return l.finished(f)

@@ -125,12 +125,15 @@ type harness struct {
 	start   runs.Start
 	away    atomic.Int32 // number of attempts that find no harness
 	deaf    error        // error of Go
+	// refusals are closed when the harness, which stops, refuses the run at each of the first tries.
+	refusals chan chan struct{}
 }
 
 func newHarness() *harness {
 	return &harness{
 		events: make(chan any), stored: make(chan runs.Half, 16), cancels: make(chan string, 1),
 		decided: make(chan decision, 4), granted: make(chan contract.CallGranted, 4), gone: make(chan struct{}),
+		refusals: make(chan chan struct{}, 4),
 	}
 }
 
@@ -139,7 +142,25 @@ func (h *harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	if h.away.Add(-1) >= 0 {
 		return nil, fault.New(fault.Unavailable, "The harness is away.")
 	}
+	select {
+	case refused := <-h.refusals:
+		return refusing{&stream{h, ctx}, refused}, nil
+	default:
+	}
 	return &stream{h, ctx}, h.failure
+}
+
+// refusing is a run that was given to a harness that stops.
+type refusing struct {
+	*stream
+	refused chan struct{}
+}
+
+func (refusing) Go() error { return nil }
+
+func (r refusing) Recv() (contract.Happening, error) {
+	<-r.refused
+	return contract.Happening{}, fault.From(contract.HarnessStopping())
 }
 
 type stream struct {
@@ -240,6 +261,7 @@ func readyTo(t *testing.T, h *harness, resume bool, c *runs.Continued) *runs.Run
 	return runs.Ready(runs.Deps{
 		Harness: h, Issues: noIssues{}, Renderer: renderer{}, Config: source, Log: slog.New(slog.DiscardHandler),
 		HoldBack: 50 * time.Millisecond, CancelGrace: 5 * time.Second, ApprovalTimeout: time.Minute, Resumptions: 1,
+		StartFor: time.Minute,
 	}, runs.Spec{
 		Session: record.Session{ID: "s", Owner: "ada", ProjectID: "p"}, Run: record.Run{
 			ID: "r", SessionID: "s",

@@ -69,6 +69,8 @@ type Deps struct {
 	ApprovalTimeout time.Duration
 	// Resumptions bounds the resumptions of one message after crashes.
 	Resumptions int
+	// StartFor is how long other harnesses are asked to take a run that a stopping one has refused.
+	StartFor time.Duration
 }
 
 // Resumes reports whether a new run continues a run that was cut off, if it was the tries-th run for its message.
@@ -106,9 +108,10 @@ type Run struct {
 	unready error
 	worked  worktime
 
-	mu     sync.Mutex // guards the fields below
-	stream Stream     // nil until the run has begun
-	why    error      // the reason to end the run early, or nil
+	mu      sync.Mutex // guards the fields below
+	stream  Stream     // nil until the run has begun, and while another harness is asked after a refusal
+	adopted bool       // the adoption of a handed-over run is stored
+	why     error      // the reason to end the run early, or nil
 	// halted says that the run is to be handed over at its next safe point, handed that it has been handed over.
 	halted, handed bool
 	// recalled are the approvals from before the handover of the run's open calls, by id.
@@ -144,9 +147,22 @@ func Ready(deps Deps, spec Spec) *Run {
 func (r *Run) start() (Stream, error) {
 	s := Start{Spec: r.spec, Routes: r.spec.Inputs.Routes, Todos: r.todos(r.ctx)}
 	if r.spec.Continued == nil {
-		return r.Harness.Start(r.ctx, s)
+		return r.give(s)
 	}
 	return r.startAgain(s)
+}
+
+// give gives the run to a harness. One that stops refuses it before anything of it is begun; then others are asked, for
+// at most StartFor.
+func (r *Run) give(s Start) (stream Stream, err error) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.StartFor)
+	defer cancel()
+	for range pauses.Each(ctx) {
+		if stream, err = r.Harness.Start(r.ctx, s); !contract.IsHarnessStopping(err) {
+			break
+		}
+	}
+	return stream, err
 }
 
 // Taken waits until the harness has accepted the run. It fails with the refusal, and with ctx's error.
@@ -223,16 +239,21 @@ func (r *Run) Abandon() {
 // abandoned, so that its rows stay as they are.
 func (r *Run) HandOver() {
 	r.mu.Lock()
+	again := r.halted
 	r.halted = true
 	stream := r.stream
-	waits := stream == nil && r.spec.Continued != nil && r.why == nil
+	waits := r.untaken() && r.why == nil
 	r.mu.Unlock()
 	if waits {
 		r.Abandon()
-	} else if stream != nil {
+	} else if stream != nil && !again {
 		go stream.Halt() // Sending may block on the network; it ends with the stream.
 	}
 }
+
+// untaken reports whether the run waits for a harness after a handover, so that its rows say "handed over". The caller
+// holds r.mu.
+func (r *Run) untaken() bool { return r.spec.Continued != nil && r.stream == nil && !r.adopted }
 
 // Halt is HandOver for a run that a harness has accepted; it leaves any other run alone.
 func (r *Run) Halt() {
@@ -264,13 +285,14 @@ func (r *Run) leaves() bool { return r.reason() != nil }
 
 // Cut ends the run at once. The run ends as interrupted, or, if the project wants interrupted runs resumed, is
 // abandoned to the session's next holder. A run that is already ending keeps its outcome but no longer waits for
-// the harness: a cancelled run is not abandoned, because the next holder would resume it.
+// the harness: a cancelled run is not abandoned, because the next holder would resume it. A run
+// that waits for a harness after a handover is abandoned too, so that its rows stay as they are.
 func (r *Run) Cut() {
 	why := errInterrupted
-	if r.spec.Inputs.Snapshot.ResumeOnCrash {
+	r.mu.Lock()
+	if r.spec.Inputs.Snapshot.ResumeOnCrash || r.untaken() {
 		why = errAbandoned
 	}
-	r.mu.Lock()
 	if r.why == nil {
 		r.why = why
 	}
@@ -316,32 +338,60 @@ func (r *Run) open() (Stream, error) {
 	if r.unready != nil {
 		return nil, r.unready
 	}
+	return r.begin(r.opened, r.adopt)
+}
+
+// openAgain gives a run to another harness after one that stops has refused it. It returns no stream and no error for a
+// run that is to be handed over: as nothing of it was begun, it stands at a safe point.
+func (r *Run) openAgain() (Stream, error) {
+	r.mu.Lock()
+	r.stream = nil
+	halted := r.halted
+	r.mu.Unlock()
+	if halted {
+		return nil, nil
+	}
+	stream, err := r.start()
+	if contract.IsHarnessStopping(err) {
+		err = fault.Wrap(err, fault.Interrupted, "No harness took the run; every one that was asked is stopping.")
+	}
+	if err != nil {
+		return nil, cutOff(err)
+	}
+	return r.begin(stream, r.adopt)
+}
+
+// begin lets a harness go on with the run after before, which fails if it may not.
+func (r *Run) begin(taken Stream, before func() error) (Stream, error) {
 	r.mu.Lock()
 	why, halted := r.why, r.halted
 	if why == nil {
-		r.stream = r.opened
+		r.stream = taken
 	}
 	r.mu.Unlock()
 	if why != nil {
 		r.stop(why)
 		return nil, why
 	}
-	if err := r.adopt(); err != nil {
+	if err := before(); err != nil {
 		return nil, err
 	}
-	if err := r.opened.Go(); err != nil {
+	if err := taken.Go(); err != nil {
 		return nil, cutOff(err)
 	}
 	if halted {
-		go r.opened.Halt() // Sending may block on the network; it ends with the stream.
+		go taken.Halt() // Sending may block on the network; it ends with the stream.
 	}
 	r.worked.start()
 	crash.At(crash.RunDispatched)
-	return r.opened, nil
+	return taken, nil
 }
 
-// cutOff returns the error of a run whose stream broke.
+// cutOff returns the error of a run whose stream broke. [contract.HarnessStopping] is returned as it is.
 func cutOff(err error) *fault.Error {
+	if contract.IsHarnessStopping(err) {
+		return fault.From(err)
+	}
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Cancelled, fault.DeadlineExceeded, fault.Internal:
 		return fault.Wrap(err, fault.Interrupted, "The run was cut off; its completed steps are kept.")
