@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
@@ -143,5 +144,21 @@ func TestStreamsKeepNoRequestWaiting(t *testing.T) {
 	}
 	if got := c.get("/api/v1/sessions/" + session); got.status != http.StatusOK {
 		t.Errorf("got %d %s beside streams, want 200", got.status, got.body)
+	}
+}
+
+// A stream behind a sign-in proxy ends with a closing event at its maximum age, so that its client signs in again.
+func TestStreamReachesItsAge(t *testing.T) {
+	t.Parallel()
+	d, _ := onSession(t, setup{
+		system: config.System{Enabled: true},
+		config: quick(map[string]any{"sidecar_nonce": "n", "socket_max_age": "100ms"}),
+	})
+	d.manager.replies(&apiv1.GetSessionResponse{Session: &apiv1.Session{Id: session}}, nil)
+	c := d.client()
+	c.header = http.Header{"X-Kaged-User-Id": {"ann"}, "X-Kaged-Auth-Nonce": {"n"}}
+	got := c.stream(t, "", "").next()
+	if !strings.Contains(got, `event: closing|data: {"code":"server_shutdown"`) || !strings.Contains(got, "maximum age") {
+		t.Error(got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/gateway/internal/core/channel"
+	"kaged.dev/services/gateway/internal/server/socket"
 )
 
 // Frames reads the published frames of sessions.
@@ -119,8 +120,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// relay sends frames until the client leaves or is signed out, the session ends, frames are lost, or the gateway
-// stops.
+// relay sends frames until the client leaves or is signed out, the session ends, frames are lost, the stream reaches
+// its maximum age, or the gateway stops.
 func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}) {
 	alive := time.NewTicker(streamAlive)
 	defer alive.Stop()
@@ -130,6 +131,9 @@ func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}
 		switch {
 		case errors.Is(err, channel.ErrGap):
 			e.lost()
+			return
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			e.closing("server_shutdown", socket.TooOld)
 			return
 		case errors.Is(err, fault.Unavailable):
 			again = time.After(streamAway)
@@ -157,8 +161,10 @@ func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}
 		case <-s.stopping:
 			e.closing("server_shutdown", "The gateway is stopping; connect again.")
 			return
-		case <-ctx.Done():
-			return
+		case <-ctx.Done(): // at the maximum age, or the client has left
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return
+			}
 		}
 	}
 }
