@@ -171,8 +171,8 @@ func TestEveryServiceRuns(t *testing.T) {
 			for _, c := range p.containers() {
 				found[c.Name] = p.replicas
 			}
-			if p.name == "workspace" && (len(p.spec.Containers) != 4 || len(p.claims) != 1) {
-				t.Errorf("the workspace has %d containers and the volumes %v", len(p.spec.Containers), p.claims)
+			if p.name == "workspace" {
+				checkWorkspace(t, p)
 			}
 		}
 		scaled := map[string]bool{}
@@ -198,6 +198,23 @@ func TestEveryServiceRuns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkWorkspace checks that the other three services of a workspace start before tool-runner and end after it, so that
+// a drain finds the cages and servers of the runs.
+func checkWorkspace(t *testing.T, p pod) {
+	t.Helper()
+	var beside []string
+	for _, c := range p.spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			beside = append(beside, c.Name)
+		}
+	}
+	if want := []string{"sandbox-supervisor", "lsp-pool", "dap-pool"}; !slices.Equal(beside, want) ||
+		len(p.spec.Containers) != 1 || len(p.claims) != 1 {
+		t.Errorf("beside %d containers of the workspace are %v, want %v; volumes %v", len(p.spec.Containers), beside, want,
+			p.claims)
+	}
 }
 
 // Every container has three different probes on its own port. A service stops within its grace period, a disruption
@@ -268,7 +285,10 @@ func offers(p pod, selector map[string]string, port corev1.ServicePort) bool {
 
 // isKaged reports whether a pod runs images of kaged.
 func isKaged(p pod) bool {
-	image := p.spec.Containers[0].Image
+	return isImage(p.spec.Containers[0].Image)
+}
+
+func isImage(image string) bool {
 	name := image[strings.LastIndex(image, "/")+1:]
 	return strings.HasPrefix(name, "kaged:") || strings.HasPrefix(name, "kaged-workspace:") || strings.HasPrefix(name,
 		"kaged@") || strings.HasPrefix(name, "kaged-workspace@")
@@ -300,7 +320,7 @@ func checkContainer(t *testing.T, p pod, c corev1.Container) {
 	if strings.HasSuffix(c.Image, ":latest") || !strings.ContainsAny(c.Image[strings.LastIndex(c.Image, "/")+1:], ":@") {
 		t.Errorf("%s runs %s, of no version", what, c.Image)
 	}
-	if !isKaged(p) || p.kind == "Job" || c.RestartPolicy != nil {
+	if !isImage(c.Image) || p.kind == "Job" {
 		return
 	}
 	probes := env(c, "KAGED_PROBE_LISTEN")
@@ -319,10 +339,13 @@ func checkContainer(t *testing.T, p pod, c corev1.Container) {
 			t.Errorf("%s is asked at %s and answers at %s", what, port, probes)
 		}
 	}
-	// preStop, drain_grace, stop_timeout, and 10 s.
+	if c.RestartPolicy != nil {
+		return // it ends after tool-runner
+	}
+	// preStop, drain_grace, stop_timeout, and 10 s; sandbox-supervisor's drain_grace and stop_timeout follow.
 	drain := int64(10)
-	if c.Name == "sandbox-supervisor" || c.Name == "tool-runner" {
-		drain = 30
+	if c.Name == "tool-runner" {
+		drain = 30 + 3 + 30
 	}
 	if c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Sleep == nil {
 		t.Errorf("%s stops before addresses have ceased to lead to it", what)

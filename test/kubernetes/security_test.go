@@ -60,13 +60,13 @@ func TestPodSecurity(t *testing.T) {
 				continue
 			}
 			if p.name == "workspace" {
-				p.spec.Containers = slices.Clone(p.spec.Containers)
+				p.spec.InitContainers = slices.Clone(p.spec.InitContainers)
 				checkCages(t, p)
-				for i, c := range p.spec.Containers {
+				for i, c := range p.spec.InitContainers {
 					if c.Name == "sandbox-supervisor" {
 						context := *c.SecurityContext
 						context.ProcMount, context.AppArmorProfile = nil, nil
-						p.spec.Containers[i].SecurityContext = &context
+						p.spec.InitContainers[i].SecurityContext = &context
 					}
 				}
 			}
@@ -83,7 +83,7 @@ func checkCages(t *testing.T, p pod) {
 	if p.spec.HostUsers == nil || *p.spec.HostUsers {
 		t.Error("the workspace shares uids with its node")
 	}
-	for _, c := range p.spec.Containers {
+	for _, c := range p.containers() {
 		s := c.SecurityContext
 		caged := c.Name == "sandbox-supervisor"
 		if has := s.ProcMount != nil && *s.ProcMount == corev1.UnmaskedProcMount; has != caged {
