@@ -37,7 +37,7 @@ func withDebuggers(t *testing.T) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root}
+	c := &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root, nil}
 	c.write("go.mod", "module example.com/m\n\ngo 1.24\n")
 	c.write("mean.go", "package m\n\n// Mean is the arithmetic mean.\nfunc Mean(list []int) int {\n\tsum := 0\n"+
 		"\tfor _, n := range list[1:] {\n\t\tsum += n\n\t}\n\treturn sum / len(list)\n}\n")

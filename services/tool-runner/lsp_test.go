@@ -41,7 +41,7 @@ func besidePool(t *testing.T, text string) *client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root}
+	return &client{toolrunnerv1.NewToolRunnerServiceClient(h.Dial("tool-runner")), t, root, nil}
 }
 
 // withLanguages returns a tool runner with real language servers and a Go module as project.

@@ -60,6 +60,8 @@ type client struct {
 	toolrunnerv1.ToolRunnerServiceClient
 	t    *testing.T
 	root string
+	// drain drains the service.
+	drain func(context.Context)
 }
 
 // start runs the service in memory. sandbox runs its commands.
@@ -107,7 +109,7 @@ func startOn(t *testing.T, cfg toolrunner.Config, deps toolrunner.Deps) (_ *clie
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root}, stop
+	return &client{toolrunnerv1.NewToolRunnerServiceClient(conn), t, root, svc.Drain}, stop
 }
 
 // write writes a file of the project.

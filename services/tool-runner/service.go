@@ -101,8 +101,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Start implements host.Starter. It undoes unfinished changes of files before the first call.
 func (s *Service) Start(ctx context.Context) error { return s.runner.Start(ctx) }
 
-// Drain implements host.Drainer. It ends streams that hold runs; calls continue.
-func (s *Service) Drain(context.Context) { s.runner.Drain() }
+// Drain implements host.Drainer. It has the workspace's runs handed over, and ends streams that hold runs; calls
+// continue.
+func (s *Service) Drain(ctx context.Context) { s.runner.Drain(ctx) }
 
 // Run holds the language servers until ctx ends, and then ends every running call.
 func (s *Service) Run(ctx context.Context) error {

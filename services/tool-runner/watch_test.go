@@ -17,6 +17,7 @@ type watcher struct {
 	t      *testing.T
 	stream toolrunnerv1.ToolRunnerService_WatchWorkspaceClient
 	events chan *toolrunnerv1.WorkspaceEvent
+	states chan toolrunnerv1.WorkspaceState
 	leave  context.CancelFunc
 }
 
@@ -27,7 +28,9 @@ func watch(t *testing.T, c *client) *watcher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &watcher{t, stream, make(chan *toolrunnerv1.WorkspaceEvent, 10), cancel}
+	w := &watcher{
+		t, stream, make(chan *toolrunnerv1.WorkspaceEvent, 10), make(chan toolrunnerv1.WorkspaceState, 10), cancel,
+	}
 	w.acknowledge("")
 	go func() {
 		defer close(w.events)
@@ -35,6 +38,10 @@ func watch(t *testing.T, c *client) *watcher {
 			event, err := stream.Recv()
 			if err != nil {
 				return
+			}
+			if event.GetState() != toolrunnerv1.WorkspaceState_WORKSPACE_STATE_UNSPECIFIED {
+				w.states <- event.GetState()
+				continue
 			}
 			w.events <- event
 		}
@@ -118,5 +125,36 @@ func TestLateEndsWaitForTheRun(t *testing.T) {
 	release()
 	if got := events.next(); got.GetId() != rest {
 		t.Errorf("got %v, want the end of %s, which no call learned of", got, rest)
+	}
+}
+
+// A workspace that stops tells its watchers that it drains, and ends when the harness has handed its runs over.
+func TestAStoppingWorkspaceDrains(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	first := watch(t, w.client)
+	if state := <-first.states; state != toolrunnerv1.WorkspaceState_WORKSPACE_STATE_SERVING {
+		t.Errorf("got state %v first", state)
+	}
+	_, ended := w.client.holdRun("r1")
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		w.client.drain(t.Context())
+	}()
+	if state := <-first.states; state != toolrunnerv1.WorkspaceState_WORKSPACE_STATE_DRAINING {
+		t.Errorf("got state %v, want draining", state)
+	}
+	select {
+	case <-drained:
+		t.Error("the workspace has not waited for its run")
+	default:
+	}
+	if _, err := w.client.KeepRun(t.Context(), &toolrunnerv1.KeepRunRequest{SessionId: "s1", RunId: "r1"}); err != nil {
+		t.Error(err)
+	}
+	<-drained
+	if err := ended(); err == nil {
+		t.Error("the stream of the run is open after the drain")
 	}
 }

@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
 )
@@ -81,6 +83,54 @@ func TestARunIsHandedOver(t *testing.T) {
 			s.SameAgain(t)
 		})
 	}
+}
+
+// A workspace that is restarted hands its runs over: the run stops between two steps, waits for the workspace, and goes
+// on under its id. Until then no message is accepted.
+func TestAWorkspaceDrains(t *testing.T) {
+	t.Parallel()
+	gate := fakellm.NewGate()
+	llm := fakellm.Start(t)
+	llm.Script(fakellm.Steps(
+		fakellm.Step{
+			fakellm.Say("Half"), fakellm.Wait(gate), fakellm.Say(" done."), fakellm.Tool("file.list", `{"path":"."}`),
+		},
+		fakellm.Step{fakellm.Say("All done.")}, fakellm.Step{fakellm.Say("Again.")}))
+	f := startFleet(t, llm, 1, "")
+	c, dir := f.signIn(t), f.Project(t)
+	s, other := kagedtest.Open(t, c, dir), kagedtest.Open(t, c, dir)
+	run := s.Send(t, "look around")
+	if err := gate.Reached(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		f.drain(t, "tool-runner")
+	}()
+	kagedtest.Eventually(t, "the workspace drains", func() bool { return f.stopping(t, "tool-runner") })
+	gate.Open()
+	<-drained
+	if n := len(llm.Requests()); n != 1 {
+		t.Errorf("the model was asked %d times before the workspace is back, want once", n)
+	}
+	body := map[string]any{"content": "now"}
+	err := c.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+other.ID+"/messages", body, nil)
+	if !errors.Is(err, fault.Unavailable) {
+		t.Errorf("a message while the workspace is away: %v", err)
+	}
+	f.add(t, "tool-runner")
+	if outcome := ends(t, s, run); outcome != "completed" {
+		t.Errorf("the run %s", outcome)
+	}
+	if outcome := other.Run(t, "and again"); outcome != "completed" {
+		t.Errorf("the next run %s", outcome)
+	}
+	if n := count(s, "message.start"); n != 1 {
+		t.Errorf("%d messages began, want 1", n)
+	}
+	s.Contiguous(t)
+	s.SameAgain(t)
 }
 
 // A question stays open while its run is handed over: it is asked once, and the call is made once, when an operator

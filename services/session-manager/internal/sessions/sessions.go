@@ -101,7 +101,13 @@ func New(cfg Config, deps Deps) *Sessions {
 	told := notices.New(
 		notices.Deps{Store: kept, Limits: limitsOf(deps.Local), Send: noticesadapter.Send(stream), Log: deps.Log},
 	)
-	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry, deps.CheckStart)
+	runner := harness.New(deps.Harness, cfg.HarnessTimeout.D(), deps.NoSandbox, deps.Telemetry,
+		func(ctx context.Context, operator, workspace string) error {
+			if err := registry.CheckWorkspace(workspace); err != nil {
+				return err
+			}
+			return deps.CheckStart(ctx, operator, workspace)
+		})
 	watcher := idle.New(idle.Deps{
 		Hooks: deps.IdleHooks, Default: cfg.IdleDebounce.D(), Timeout: cfg.HookTimeout.D(), Warn: deps.Log.Warn,
 		Acquire: func(ctx context.Context, id string) (idle.Session, func(), error) {

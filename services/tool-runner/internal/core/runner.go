@@ -109,13 +109,15 @@ type Runner struct {
 	processes  *processes.Table
 	runs       *runs.Runs
 	debuggers  *debugging.Runs
-	draining   chan struct{} // closed by drain
+	leaving    chan struct{} // closed at the begin of Drain
+	draining   chan struct{} // closed when Drain has waited for the runs
 	runEnded   chan struct{} // gets a token when the last run of a session has ended
 	watchers   atomic.Int64  // streams of sessions
 	harnesses  atomic.Int64  // streams of processes that run agents
 	lateEvery  time.Duration
 	keepRuns   time.Duration
 	held       heldCages
+	announce   func() // closes leaving
 	drain      func()
 	parsers    *syntax.Parsers
 	project    project.Options
@@ -142,13 +144,15 @@ func New(opts Options, deps Deps) (*Runner, error) {
 		cages:     deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
 		debuggers: debugging.NewRuns(deps.Debuggers),
-		draining:  make(chan struct{}), runEnded: make(chan struct{}, 1), lateEvery: opts.LateEvery, keepRuns: opts.KeepRuns,
+		leaving:   make(chan struct{}), draining: make(chan struct{}), runEnded: make(chan struct{}, 1),
+		lateEvery: opts.LateEvery, keepRuns: opts.KeepRuns,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
 		languages: deps.Languages, journalDir: opts.Journal, log: deps.Log,
 		images: changes.NewImages(
 			opts.Images, opts.Changes, deps.Log,
 		), rules: opts.Rules, lookupEnv: deps.LookupEnv, sniff: deps.Sniff,
 	}
+	r.announce = sync.OnceFunc(func() { close(r.leaving) })
 	r.drain = sync.OnceFunc(func() { close(r.draining) })
 	if opts.Journal != "" {
 		r.journal = change.NewJournal(opts.Journal)
@@ -332,70 +336,6 @@ func (r *Runner) attend(
 
 // endRunTimeout is the time limit for the sandbox to end a run's commands and cages.
 const endRunTimeout = 30 * time.Second
-
-// Late is the record of a process or a debug session that ended between calls. Its id is the process's id.
-type Late struct {
-	ID, Session, Run string
-	Record           contract.Record
-}
-
-// Watch reports, until ctx ends, each process and debug session that ended while no run of its session was held, once
-// each. Another Watch repeats a record that [Runner.Told] has not acknowledged. Watch returns the errors of tell, and
-// unavailable when the runner stops.
-//
-// The end of the last watch means that the sessions have ended, perhaps by a crash. It ends the language servers.
-func (r *Runner) Watch(ctx context.Context, tell func(Late) error) error {
-	r.watchers.Add(1)
-	defer r.leave(ctx, &r.watchers)
-	return r.watch(ctx, tell)
-}
-
-func (r *Runner) watch(ctx context.Context, tell func(Late) error) error {
-	told := map[string]bool{}
-	tick := time.NewTicker(r.lateEvery)
-	defer tick.Stop()
-	for {
-		list, err := r.processes.Late(ctx, r.runs.Active)
-		if err != nil && ctx.Err() == nil {
-			r.log.DebugContext(ctx, "processes cannot be asked about", "error", err)
-		}
-		for _, p := range list {
-			if told[p.ID] {
-				continue
-			}
-			told[p.ID] = true
-			if err := tell(Late{ID: p.ID, Session: p.Session, Run: p.Run, Record: r.shell.EndRecord(p)}); err != nil {
-				return err
-			}
-		}
-		for _, l := range r.debuggers.Late(r.runs.Active) {
-			if told[l.ID] {
-				continue
-			}
-			told[l.ID] = true
-			if err := tell(Late{ID: l.ID, Session: l.Session, Run: l.Run, Record: l.Record}); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-r.runEnded:
-		case <-r.draining:
-			return fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// Told acknowledges a late record.
-func (r *Runner) Told(session, id string) {
-	r.processes.Told(session, id)
-	r.debuggers.Told(session, id)
-}
-
-// Drain ends the streams that hold runs, and leaves the runs' calls running.
-func (r *Runner) Drain() { r.drain() }
 
 // HoldCage creates the cage of a caller's invocation and holds it until ctx or the cage ends; see [sandbox.Cages]. If
 // checked is true, that event comes first. It fails with bad_request for a caller without a cage.

@@ -37,7 +37,14 @@ func (s *Server) WatchWorkspace(
 			}
 		}
 	}()
-	return s.runner.Watch(ctx, func(l core.Late) error {
+	state := func(draining bool) error {
+		state := toolrunnerv1.WorkspaceState_WORKSPACE_STATE_SERVING
+		if draining {
+			state = toolrunnerv1.WorkspaceState_WORKSPACE_STATE_DRAINING
+		}
+		return stream.Send(&toolrunnerv1.WorkspaceEvent{Event: &toolrunnerv1.WorkspaceEvent_State{State: state}})
+	}
+	return s.runner.Watch(ctx, state, func(l core.Late) error {
 		mu.Lock()
 		sessions[l.ID] = l.Session
 		mu.Unlock()

@@ -198,6 +198,59 @@ func (LimitUnit) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{2}
 }
 
+// WorkspaceState is whether runs may begin in a workspace.
+type WorkspaceState int32
+
+const (
+	// Unused.
+	WorkspaceState_WORKSPACE_STATE_UNSPECIFIED WorkspaceState = 0
+	// Runs may begin.
+	WorkspaceState_WORKSPACE_STATE_SERVING WorkspaceState = 1
+	// The workspace stops: runs are to be handed over, and go on when it serves again.
+	WorkspaceState_WORKSPACE_STATE_DRAINING WorkspaceState = 2
+)
+
+// Enum value maps for WorkspaceState.
+var (
+	WorkspaceState_name = map[int32]string{
+		0: "WORKSPACE_STATE_UNSPECIFIED",
+		1: "WORKSPACE_STATE_SERVING",
+		2: "WORKSPACE_STATE_DRAINING",
+	}
+	WorkspaceState_value = map[string]int32{
+		"WORKSPACE_STATE_UNSPECIFIED": 0,
+		"WORKSPACE_STATE_SERVING":     1,
+		"WORKSPACE_STATE_DRAINING":    2,
+	}
+)
+
+func (x WorkspaceState) Enum() *WorkspaceState {
+	p := new(WorkspaceState)
+	*p = x
+	return p
+}
+
+func (x WorkspaceState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WorkspaceState) Descriptor() protoreflect.EnumDescriptor {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes[3].Descriptor()
+}
+
+func (WorkspaceState) Type() protoreflect.EnumType {
+	return &file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes[3]
+}
+
+func (x WorkspaceState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WorkspaceState.Descriptor instead.
+func (WorkspaceState) EnumDescriptor() ([]byte, []int) {
+	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP(), []int{3}
+}
+
 // ReadProjectRequest names files.
 type ReadProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2814,6 +2867,7 @@ type WorkspaceEvent struct {
 	// Types that are valid to be assigned to Event:
 	//
 	//	*WorkspaceEvent_Record
+	//	*WorkspaceEvent_State
 	Event         isWorkspaceEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2886,6 +2940,15 @@ func (x *WorkspaceEvent) GetRecord() *v1.AuditRecord {
 	return nil
 }
 
+func (x *WorkspaceEvent) GetState() WorkspaceState {
+	if x != nil {
+		if x, ok := x.Event.(*WorkspaceEvent_State); ok {
+			return x.State
+		}
+	}
+	return WorkspaceState_WORKSPACE_STATE_UNSPECIFIED
+}
+
 type isWorkspaceEvent_Event interface {
 	isWorkspaceEvent_Event()
 }
@@ -2895,7 +2958,14 @@ type WorkspaceEvent_Record struct {
 	Record *v1.AuditRecord `protobuf:"bytes,4,opt,name=record,proto3,oneof"`
 }
 
+type WorkspaceEvent_State struct {
+	// The state of the workspace. The event has no id.
+	State WorkspaceState `protobuf:"varint,5,opt,name=state,proto3,enum=kaged.toolrunner.v1.WorkspaceState,oneof"`
+}
+
 func (*WorkspaceEvent_Record) isWorkspaceEvent_Event() {}
+
+func (*WorkspaceEvent_State) isWorkspaceEvent_Event() {}
 
 // ViewDebugRequest selects a view.
 type ViewDebugRequest struct {
@@ -4613,13 +4683,14 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x12EndSessionResponse\x122\n" +
 	"\x05audit\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\";\n" +
 	"\x15WatchWorkspaceRequest\x12\"\n" +
-	"\facknowledged\x18\x01 \x01(\tR\facknowledged\"\x97\x01\n" +
+	"\facknowledged\x18\x01 \x01(\tR\facknowledged\"\xd4\x01\n" +
 	"\x0eWorkspaceEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x15\n" +
 	"\x06run_id\x18\x03 \x01(\tR\x05runId\x126\n" +
-	"\x06record\x18\x04 \x01(\v2\x1c.kaged.common.v1.AuditRecordH\x00R\x06recordB\a\n" +
+	"\x06record\x18\x04 \x01(\v2\x1c.kaged.common.v1.AuditRecordH\x00R\x06record\x12;\n" +
+	"\x05state\x18\x05 \x01(\x0e2#.kaged.toolrunner.v1.WorkspaceStateH\x00R\x05stateB\a\n" +
 	"\x05event\"\x97\x01\n" +
 	"\x10ViewDebugRequest\x12\x1d\n" +
 	"\n" +
@@ -4733,7 +4804,11 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x16LIMIT_UNIT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10LIMIT_UNIT_BYTES\x10\x01\x12\x1b\n" +
 	"\x17LIMIT_UNIT_MILLISECONDS\x10\x02\x12\x14\n" +
-	"\x10LIMIT_UNIT_COUNT\x10\x032\xd6\x11\n" +
+	"\x10LIMIT_UNIT_COUNT\x10\x03*l\n" +
+	"\x0eWorkspaceState\x12\x1f\n" +
+	"\x1bWORKSPACE_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17WORKSPACE_STATE_SERVING\x10\x01\x12\x1c\n" +
+	"\x18WORKSPACE_STATE_DRAINING\x10\x022\xd6\x11\n" +
 	"\x11ToolRunnerService\x12e\n" +
 	"\vReadProject\x12'.kaged.toolrunner.v1.ReadProjectRequest\x1a(.kaged.toolrunner.v1.ReadProjectResponse\"\x03\x90\x02\x01\x12c\n" +
 	"\fWriteProject\x12(.kaged.toolrunner.v1.WriteProjectRequest\x1a).kaged.toolrunner.v1.WriteProjectResponse\x12b\n" +
@@ -4774,206 +4849,208 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescGZIP() []byte {
 	return file_kaged_toolrunner_v1_tool_runner_service_proto_rawDescData
 }
 
-var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_kaged_toolrunner_v1_tool_runner_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_kaged_toolrunner_v1_tool_runner_service_proto_goTypes = []any{
 	(FileState)(0),                      // 0: kaged.toolrunner.v1.FileState
 	(Category)(0),                       // 1: kaged.toolrunner.v1.Category
 	(LimitUnit)(0),                      // 2: kaged.toolrunner.v1.LimitUnit
-	(*ReadProjectRequest)(nil),          // 3: kaged.toolrunner.v1.ReadProjectRequest
-	(*ReadProjectResponse)(nil),         // 4: kaged.toolrunner.v1.ReadProjectResponse
-	(*WriteProjectRequest)(nil),         // 5: kaged.toolrunner.v1.WriteProjectRequest
-	(*WriteProjectResponse)(nil),        // 6: kaged.toolrunner.v1.WriteProjectResponse
-	(*ListFolderRequest)(nil),           // 7: kaged.toolrunner.v1.ListFolderRequest
-	(*ListFolderResponse)(nil),          // 8: kaged.toolrunner.v1.ListFolderResponse
-	(*FolderEntry)(nil),                 // 9: kaged.toolrunner.v1.FolderEntry
-	(*ReadFileRequest)(nil),             // 10: kaged.toolrunner.v1.ReadFileRequest
-	(*ReadFileChunk)(nil),               // 11: kaged.toolrunner.v1.ReadFileChunk
-	(*ListChangesRequest)(nil),          // 12: kaged.toolrunner.v1.ListChangesRequest
-	(*ListChangesResponse)(nil),         // 13: kaged.toolrunner.v1.ListChangesResponse
-	(*ChangedFile)(nil),                 // 14: kaged.toolrunner.v1.ChangedFile
-	(*ExamineRequest)(nil),              // 15: kaged.toolrunner.v1.ExamineRequest
-	(*ExamineResponse)(nil),             // 16: kaged.toolrunner.v1.ExamineResponse
-	(*ProjectFile)(nil),                 // 17: kaged.toolrunner.v1.ProjectFile
-	(*ListToolsRequest)(nil),            // 18: kaged.toolrunner.v1.ListToolsRequest
-	(*Tool)(nil),                        // 19: kaged.toolrunner.v1.Tool
-	(*ReadWhen)(nil),                    // 20: kaged.toolrunner.v1.ReadWhen
-	(*ParameterMatch)(nil),              // 21: kaged.toolrunner.v1.ParameterMatch
-	(*ToolRequirement)(nil),             // 22: kaged.toolrunner.v1.ToolRequirement
-	(*ToolLimit)(nil),                   // 23: kaged.toolrunner.v1.ToolLimit
-	(*Availability)(nil),                // 24: kaged.toolrunner.v1.Availability
-	(*ToolAlias)(nil),                   // 25: kaged.toolrunner.v1.ToolAlias
-	(*ListToolsResponse)(nil),           // 26: kaged.toolrunner.v1.ListToolsResponse
-	(*ToolContext)(nil),                 // 27: kaged.toolrunner.v1.ToolContext
-	(*JobPolicy)(nil),                   // 28: kaged.toolrunner.v1.JobPolicy
-	(*RunToolRequest)(nil),              // 29: kaged.toolrunner.v1.RunToolRequest
-	(*ToolGrant)(nil),                   // 30: kaged.toolrunner.v1.ToolGrant
-	(*RunToolEvent)(nil),                // 31: kaged.toolrunner.v1.RunToolEvent
-	(*ApprovalNeeded)(nil),              // 32: kaged.toolrunner.v1.ApprovalNeeded
-	(*ToolOutput)(nil),                  // 33: kaged.toolrunner.v1.ToolOutput
-	(*ToolResult)(nil),                  // 34: kaged.toolrunner.v1.ToolResult
-	(*CancelToolRequest)(nil),           // 35: kaged.toolrunner.v1.CancelToolRequest
-	(*CancelToolResponse)(nil),          // 36: kaged.toolrunner.v1.CancelToolResponse
-	(*EndSessionRequest)(nil),           // 37: kaged.toolrunner.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),          // 38: kaged.toolrunner.v1.EndSessionResponse
-	(*WatchWorkspaceRequest)(nil),       // 39: kaged.toolrunner.v1.WatchWorkspaceRequest
-	(*WorkspaceEvent)(nil),              // 40: kaged.toolrunner.v1.WorkspaceEvent
-	(*ViewDebugRequest)(nil),            // 41: kaged.toolrunner.v1.ViewDebugRequest
-	(*ViewDebugResponse)(nil),           // 42: kaged.toolrunner.v1.ViewDebugResponse
-	(*ControlDebugRequest)(nil),         // 43: kaged.toolrunner.v1.ControlDebugRequest
-	(*ControlDebugResponse)(nil),        // 44: kaged.toolrunner.v1.ControlDebugResponse
-	(*HoldWorkspaceRequest)(nil),        // 45: kaged.toolrunner.v1.HoldWorkspaceRequest
-	(*HoldWorkspaceEvent)(nil),          // 46: kaged.toolrunner.v1.HoldWorkspaceEvent
-	(*KeepRunRequest)(nil),              // 47: kaged.toolrunner.v1.KeepRunRequest
-	(*KeepRunResponse)(nil),             // 48: kaged.toolrunner.v1.KeepRunResponse
-	(*HoldRunRequest)(nil),              // 49: kaged.toolrunner.v1.HoldRunRequest
-	(*HoldRunEvent)(nil),                // 50: kaged.toolrunner.v1.HoldRunEvent
-	(*RunOpened)(nil),                   // 51: kaged.toolrunner.v1.RunOpened
-	(*HoldCageRequest)(nil),             // 52: kaged.toolrunner.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),               // 53: kaged.toolrunner.v1.HoldCageEvent
-	(*CageChecked)(nil),                 // 54: kaged.toolrunner.v1.CageChecked
-	(*CageOpened)(nil),                  // 55: kaged.toolrunner.v1.CageOpened
-	(*CageEnded)(nil),                   // 56: kaged.toolrunner.v1.CageEnded
-	(*ReleaseCageRequest)(nil),          // 57: kaged.toolrunner.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),         // 58: kaged.toolrunner.v1.ReleaseCageResponse
-	(*ListLanguageServersRequest)(nil),  // 59: kaged.toolrunner.v1.ListLanguageServersRequest
-	(*ListLanguageServersResponse)(nil), // 60: kaged.toolrunner.v1.ListLanguageServersResponse
-	(*StopLanguageServersRequest)(nil),  // 61: kaged.toolrunner.v1.StopLanguageServersRequest
-	(*StopLanguageServersResponse)(nil), // 62: kaged.toolrunner.v1.StopLanguageServersResponse
-	(*SignalProcessRequest)(nil),        // 63: kaged.toolrunner.v1.SignalProcessRequest
-	(*SignalProcessResponse)(nil),       // 64: kaged.toolrunner.v1.SignalProcessResponse
-	(*ListProcessesRequest)(nil),        // 65: kaged.toolrunner.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil),       // 66: kaged.toolrunner.v1.ListProcessesResponse
-	nil,                                 // 67: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	(*v1.CageReport)(nil),               // 68: kaged.common.v1.CageReport
-	(*v1.LanguageServerReport)(nil),     // 69: kaged.common.v1.LanguageServerReport
-	(*v1.MachineCheck)(nil),             // 70: kaged.common.v1.MachineCheck
-	(*structpb.Struct)(nil),             // 71: google.protobuf.Struct
-	(*v1.Error)(nil),                    // 72: kaged.common.v1.Error
-	(*v1.CagePolicy)(nil),               // 73: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),           // 74: kaged.common.v1.LanguageServer
-	(*v1.Debugging)(nil),                // 75: kaged.common.v1.Debugging
-	(*v1.ApprovalSubject)(nil),          // 76: kaged.common.v1.ApprovalSubject
-	(*v1.AuditRecord)(nil),              // 77: kaged.common.v1.AuditRecord
-	(*v1.DebugSession)(nil),             // 78: kaged.common.v1.DebugSession
-	(*v1.DebugView)(nil),                // 79: kaged.common.v1.DebugView
-	(*v1.DebugState)(nil),               // 80: kaged.common.v1.DebugState
-	(*v1.DebugVariable)(nil),            // 81: kaged.common.v1.DebugVariable
-	(*v1.DebugEvent)(nil),               // 82: kaged.common.v1.DebugEvent
-	(*v1.NetworkAttempt)(nil),           // 83: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),              // 84: kaged.common.v1.CageFinding
-	(*v1.RunningLanguageServer)(nil),    // 85: kaged.common.v1.RunningLanguageServer
-	(*v1.RunningProcess)(nil),           // 86: kaged.common.v1.RunningProcess
-	(*v1.RunningCage)(nil),              // 87: kaged.common.v1.RunningCage
+	(WorkspaceState)(0),                 // 3: kaged.toolrunner.v1.WorkspaceState
+	(*ReadProjectRequest)(nil),          // 4: kaged.toolrunner.v1.ReadProjectRequest
+	(*ReadProjectResponse)(nil),         // 5: kaged.toolrunner.v1.ReadProjectResponse
+	(*WriteProjectRequest)(nil),         // 6: kaged.toolrunner.v1.WriteProjectRequest
+	(*WriteProjectResponse)(nil),        // 7: kaged.toolrunner.v1.WriteProjectResponse
+	(*ListFolderRequest)(nil),           // 8: kaged.toolrunner.v1.ListFolderRequest
+	(*ListFolderResponse)(nil),          // 9: kaged.toolrunner.v1.ListFolderResponse
+	(*FolderEntry)(nil),                 // 10: kaged.toolrunner.v1.FolderEntry
+	(*ReadFileRequest)(nil),             // 11: kaged.toolrunner.v1.ReadFileRequest
+	(*ReadFileChunk)(nil),               // 12: kaged.toolrunner.v1.ReadFileChunk
+	(*ListChangesRequest)(nil),          // 13: kaged.toolrunner.v1.ListChangesRequest
+	(*ListChangesResponse)(nil),         // 14: kaged.toolrunner.v1.ListChangesResponse
+	(*ChangedFile)(nil),                 // 15: kaged.toolrunner.v1.ChangedFile
+	(*ExamineRequest)(nil),              // 16: kaged.toolrunner.v1.ExamineRequest
+	(*ExamineResponse)(nil),             // 17: kaged.toolrunner.v1.ExamineResponse
+	(*ProjectFile)(nil),                 // 18: kaged.toolrunner.v1.ProjectFile
+	(*ListToolsRequest)(nil),            // 19: kaged.toolrunner.v1.ListToolsRequest
+	(*Tool)(nil),                        // 20: kaged.toolrunner.v1.Tool
+	(*ReadWhen)(nil),                    // 21: kaged.toolrunner.v1.ReadWhen
+	(*ParameterMatch)(nil),              // 22: kaged.toolrunner.v1.ParameterMatch
+	(*ToolRequirement)(nil),             // 23: kaged.toolrunner.v1.ToolRequirement
+	(*ToolLimit)(nil),                   // 24: kaged.toolrunner.v1.ToolLimit
+	(*Availability)(nil),                // 25: kaged.toolrunner.v1.Availability
+	(*ToolAlias)(nil),                   // 26: kaged.toolrunner.v1.ToolAlias
+	(*ListToolsResponse)(nil),           // 27: kaged.toolrunner.v1.ListToolsResponse
+	(*ToolContext)(nil),                 // 28: kaged.toolrunner.v1.ToolContext
+	(*JobPolicy)(nil),                   // 29: kaged.toolrunner.v1.JobPolicy
+	(*RunToolRequest)(nil),              // 30: kaged.toolrunner.v1.RunToolRequest
+	(*ToolGrant)(nil),                   // 31: kaged.toolrunner.v1.ToolGrant
+	(*RunToolEvent)(nil),                // 32: kaged.toolrunner.v1.RunToolEvent
+	(*ApprovalNeeded)(nil),              // 33: kaged.toolrunner.v1.ApprovalNeeded
+	(*ToolOutput)(nil),                  // 34: kaged.toolrunner.v1.ToolOutput
+	(*ToolResult)(nil),                  // 35: kaged.toolrunner.v1.ToolResult
+	(*CancelToolRequest)(nil),           // 36: kaged.toolrunner.v1.CancelToolRequest
+	(*CancelToolResponse)(nil),          // 37: kaged.toolrunner.v1.CancelToolResponse
+	(*EndSessionRequest)(nil),           // 38: kaged.toolrunner.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),          // 39: kaged.toolrunner.v1.EndSessionResponse
+	(*WatchWorkspaceRequest)(nil),       // 40: kaged.toolrunner.v1.WatchWorkspaceRequest
+	(*WorkspaceEvent)(nil),              // 41: kaged.toolrunner.v1.WorkspaceEvent
+	(*ViewDebugRequest)(nil),            // 42: kaged.toolrunner.v1.ViewDebugRequest
+	(*ViewDebugResponse)(nil),           // 43: kaged.toolrunner.v1.ViewDebugResponse
+	(*ControlDebugRequest)(nil),         // 44: kaged.toolrunner.v1.ControlDebugRequest
+	(*ControlDebugResponse)(nil),        // 45: kaged.toolrunner.v1.ControlDebugResponse
+	(*HoldWorkspaceRequest)(nil),        // 46: kaged.toolrunner.v1.HoldWorkspaceRequest
+	(*HoldWorkspaceEvent)(nil),          // 47: kaged.toolrunner.v1.HoldWorkspaceEvent
+	(*KeepRunRequest)(nil),              // 48: kaged.toolrunner.v1.KeepRunRequest
+	(*KeepRunResponse)(nil),             // 49: kaged.toolrunner.v1.KeepRunResponse
+	(*HoldRunRequest)(nil),              // 50: kaged.toolrunner.v1.HoldRunRequest
+	(*HoldRunEvent)(nil),                // 51: kaged.toolrunner.v1.HoldRunEvent
+	(*RunOpened)(nil),                   // 52: kaged.toolrunner.v1.RunOpened
+	(*HoldCageRequest)(nil),             // 53: kaged.toolrunner.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),               // 54: kaged.toolrunner.v1.HoldCageEvent
+	(*CageChecked)(nil),                 // 55: kaged.toolrunner.v1.CageChecked
+	(*CageOpened)(nil),                  // 56: kaged.toolrunner.v1.CageOpened
+	(*CageEnded)(nil),                   // 57: kaged.toolrunner.v1.CageEnded
+	(*ReleaseCageRequest)(nil),          // 58: kaged.toolrunner.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),         // 59: kaged.toolrunner.v1.ReleaseCageResponse
+	(*ListLanguageServersRequest)(nil),  // 60: kaged.toolrunner.v1.ListLanguageServersRequest
+	(*ListLanguageServersResponse)(nil), // 61: kaged.toolrunner.v1.ListLanguageServersResponse
+	(*StopLanguageServersRequest)(nil),  // 62: kaged.toolrunner.v1.StopLanguageServersRequest
+	(*StopLanguageServersResponse)(nil), // 63: kaged.toolrunner.v1.StopLanguageServersResponse
+	(*SignalProcessRequest)(nil),        // 64: kaged.toolrunner.v1.SignalProcessRequest
+	(*SignalProcessResponse)(nil),       // 65: kaged.toolrunner.v1.SignalProcessResponse
+	(*ListProcessesRequest)(nil),        // 66: kaged.toolrunner.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),       // 67: kaged.toolrunner.v1.ListProcessesResponse
+	nil,                                 // 68: kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	(*v1.CageReport)(nil),               // 69: kaged.common.v1.CageReport
+	(*v1.LanguageServerReport)(nil),     // 70: kaged.common.v1.LanguageServerReport
+	(*v1.MachineCheck)(nil),             // 71: kaged.common.v1.MachineCheck
+	(*structpb.Struct)(nil),             // 72: google.protobuf.Struct
+	(*v1.Error)(nil),                    // 73: kaged.common.v1.Error
+	(*v1.CagePolicy)(nil),               // 74: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),           // 75: kaged.common.v1.LanguageServer
+	(*v1.Debugging)(nil),                // 76: kaged.common.v1.Debugging
+	(*v1.ApprovalSubject)(nil),          // 77: kaged.common.v1.ApprovalSubject
+	(*v1.AuditRecord)(nil),              // 78: kaged.common.v1.AuditRecord
+	(*v1.DebugSession)(nil),             // 79: kaged.common.v1.DebugSession
+	(*v1.DebugView)(nil),                // 80: kaged.common.v1.DebugView
+	(*v1.DebugState)(nil),               // 81: kaged.common.v1.DebugState
+	(*v1.DebugVariable)(nil),            // 82: kaged.common.v1.DebugVariable
+	(*v1.DebugEvent)(nil),               // 83: kaged.common.v1.DebugEvent
+	(*v1.NetworkAttempt)(nil),           // 84: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),              // 85: kaged.common.v1.CageFinding
+	(*v1.RunningLanguageServer)(nil),    // 86: kaged.common.v1.RunningLanguageServer
+	(*v1.RunningProcess)(nil),           // 87: kaged.common.v1.RunningProcess
+	(*v1.RunningCage)(nil),              // 88: kaged.common.v1.RunningCage
 }
 var file_kaged_toolrunner_v1_tool_runner_service_proto_depIdxs = []int32{
-	67, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
-	17, // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
-	9,  // 2: kaged.toolrunner.v1.ListFolderResponse.entries:type_name -> kaged.toolrunner.v1.FolderEntry
-	14, // 3: kaged.toolrunner.v1.ListChangesResponse.files:type_name -> kaged.toolrunner.v1.ChangedFile
-	68, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
-	69, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
-	70, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
+	68, // 0: kaged.toolrunner.v1.ReadProjectRequest.known:type_name -> kaged.toolrunner.v1.ReadProjectRequest.KnownEntry
+	18, // 1: kaged.toolrunner.v1.ReadProjectResponse.files:type_name -> kaged.toolrunner.v1.ProjectFile
+	10, // 2: kaged.toolrunner.v1.ListFolderResponse.entries:type_name -> kaged.toolrunner.v1.FolderEntry
+	15, // 3: kaged.toolrunner.v1.ListChangesResponse.files:type_name -> kaged.toolrunner.v1.ChangedFile
+	69, // 4: kaged.toolrunner.v1.ExamineResponse.cages:type_name -> kaged.common.v1.CageReport
+	70, // 5: kaged.toolrunner.v1.ExamineResponse.language_servers:type_name -> kaged.common.v1.LanguageServerReport
+	71, // 6: kaged.toolrunner.v1.ExamineResponse.checks:type_name -> kaged.common.v1.MachineCheck
 	0,  // 7: kaged.toolrunner.v1.ProjectFile.state:type_name -> kaged.toolrunner.v1.FileState
-	27, // 8: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	71, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
-	71, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
+	28, // 8: kaged.toolrunner.v1.ListToolsRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	72, // 9: kaged.toolrunner.v1.Tool.input_schema:type_name -> google.protobuf.Struct
+	72, // 10: kaged.toolrunner.v1.Tool.output_schema:type_name -> google.protobuf.Struct
 	1,  // 11: kaged.toolrunner.v1.Tool.category:type_name -> kaged.toolrunner.v1.Category
-	25, // 12: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
-	22, // 13: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
-	23, // 14: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
-	24, // 15: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
-	20, // 16: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	20, // 17: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	21, // 18: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
+	26, // 12: kaged.toolrunner.v1.Tool.aliases:type_name -> kaged.toolrunner.v1.ToolAlias
+	23, // 13: kaged.toolrunner.v1.Tool.requires:type_name -> kaged.toolrunner.v1.ToolRequirement
+	24, // 14: kaged.toolrunner.v1.Tool.limits:type_name -> kaged.toolrunner.v1.ToolLimit
+	25, // 15: kaged.toolrunner.v1.Tool.availability:type_name -> kaged.toolrunner.v1.Availability
+	21, // 16: kaged.toolrunner.v1.Tool.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	21, // 17: kaged.toolrunner.v1.Tool.wait_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	22, // 18: kaged.toolrunner.v1.ReadWhen.parameters:type_name -> kaged.toolrunner.v1.ParameterMatch
 	2,  // 19: kaged.toolrunner.v1.ToolLimit.unit:type_name -> kaged.toolrunner.v1.LimitUnit
-	72, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
-	71, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
-	20, // 22: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
-	19, // 23: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
-	73, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
-	28, // 25: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
-	74, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
-	75, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
-	27, // 28: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	30, // 29: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
-	33, // 30: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
-	34, // 31: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
-	32, // 32: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
-	76, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
-	77, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
-	72, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
-	77, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
-	77, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
-	77, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
-	78, // 39: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
-	79, // 40: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
-	80, // 41: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
-	81, // 42: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
-	27, // 43: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	51, // 44: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
-	82, // 45: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	27, // 46: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
-	55, // 47: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
-	83, // 48: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	56, // 49: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
-	54, // 50: kaged.toolrunner.v1.HoldCageEvent.checked:type_name -> kaged.toolrunner.v1.CageChecked
-	84, // 51: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	84, // 52: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	85, // 53: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	85, // 54: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	77, // 55: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
-	86, // 56: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
-	87, // 57: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
-	3,  // 58: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
-	5,  // 59: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
-	7,  // 60: kaged.toolrunner.v1.ToolRunnerService.ListFolder:input_type -> kaged.toolrunner.v1.ListFolderRequest
-	10, // 61: kaged.toolrunner.v1.ToolRunnerService.ReadFile:input_type -> kaged.toolrunner.v1.ReadFileRequest
-	12, // 62: kaged.toolrunner.v1.ToolRunnerService.ListChanges:input_type -> kaged.toolrunner.v1.ListChangesRequest
-	15, // 63: kaged.toolrunner.v1.ToolRunnerService.Examine:input_type -> kaged.toolrunner.v1.ExamineRequest
-	18, // 64: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
-	29, // 65: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
-	35, // 66: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
-	49, // 67: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
-	47, // 68: kaged.toolrunner.v1.ToolRunnerService.KeepRun:input_type -> kaged.toolrunner.v1.KeepRunRequest
-	45, // 69: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
-	39, // 70: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
-	52, // 71: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
-	57, // 72: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
-	65, // 73: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
-	63, // 74: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
-	59, // 75: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
-	61, // 76: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
-	41, // 77: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
-	43, // 78: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
-	37, // 79: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
-	4,  // 80: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
-	6,  // 81: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
-	8,  // 82: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
-	11, // 83: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
-	13, // 84: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
-	16, // 85: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
-	26, // 86: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
-	31, // 87: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
-	36, // 88: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
-	50, // 89: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
-	48, // 90: kaged.toolrunner.v1.ToolRunnerService.KeepRun:output_type -> kaged.toolrunner.v1.KeepRunResponse
-	46, // 91: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
-	40, // 92: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
-	53, // 93: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
-	58, // 94: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
-	66, // 95: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
-	64, // 96: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
-	60, // 97: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
-	62, // 98: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
-	42, // 99: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
-	44, // 100: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
-	38, // 101: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
-	80, // [80:102] is the sub-list for method output_type
-	58, // [58:80] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	73, // 20: kaged.toolrunner.v1.Availability.reason:type_name -> kaged.common.v1.Error
+	72, // 21: kaged.toolrunner.v1.ToolAlias.input_schema:type_name -> google.protobuf.Struct
+	21, // 22: kaged.toolrunner.v1.ToolAlias.read_when:type_name -> kaged.toolrunner.v1.ReadWhen
+	20, // 23: kaged.toolrunner.v1.ListToolsResponse.tools:type_name -> kaged.toolrunner.v1.Tool
+	74, // 24: kaged.toolrunner.v1.ToolContext.cage:type_name -> kaged.common.v1.CagePolicy
+	29, // 25: kaged.toolrunner.v1.ToolContext.job:type_name -> kaged.toolrunner.v1.JobPolicy
+	75, // 26: kaged.toolrunner.v1.ToolContext.language_servers:type_name -> kaged.common.v1.LanguageServer
+	76, // 27: kaged.toolrunner.v1.ToolContext.debugging:type_name -> kaged.common.v1.Debugging
+	28, // 28: kaged.toolrunner.v1.RunToolRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	31, // 29: kaged.toolrunner.v1.RunToolRequest.grant:type_name -> kaged.toolrunner.v1.ToolGrant
+	34, // 30: kaged.toolrunner.v1.RunToolEvent.output:type_name -> kaged.toolrunner.v1.ToolOutput
+	35, // 31: kaged.toolrunner.v1.RunToolEvent.result:type_name -> kaged.toolrunner.v1.ToolResult
+	33, // 32: kaged.toolrunner.v1.RunToolEvent.approval:type_name -> kaged.toolrunner.v1.ApprovalNeeded
+	77, // 33: kaged.toolrunner.v1.ApprovalNeeded.subject:type_name -> kaged.common.v1.ApprovalSubject
+	78, // 34: kaged.toolrunner.v1.ApprovalNeeded.audit:type_name -> kaged.common.v1.AuditRecord
+	73, // 35: kaged.toolrunner.v1.ToolResult.error:type_name -> kaged.common.v1.Error
+	78, // 36: kaged.toolrunner.v1.ToolResult.audit:type_name -> kaged.common.v1.AuditRecord
+	78, // 37: kaged.toolrunner.v1.EndSessionResponse.audit:type_name -> kaged.common.v1.AuditRecord
+	78, // 38: kaged.toolrunner.v1.WorkspaceEvent.record:type_name -> kaged.common.v1.AuditRecord
+	3,  // 39: kaged.toolrunner.v1.WorkspaceEvent.state:type_name -> kaged.toolrunner.v1.WorkspaceState
+	79, // 40: kaged.toolrunner.v1.ViewDebugResponse.sessions:type_name -> kaged.common.v1.DebugSession
+	80, // 41: kaged.toolrunner.v1.ViewDebugResponse.view:type_name -> kaged.common.v1.DebugView
+	81, // 42: kaged.toolrunner.v1.ControlDebugResponse.state:type_name -> kaged.common.v1.DebugState
+	82, // 43: kaged.toolrunner.v1.ControlDebugResponse.result:type_name -> kaged.common.v1.DebugVariable
+	28, // 44: kaged.toolrunner.v1.HoldRunRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	52, // 45: kaged.toolrunner.v1.HoldRunEvent.opened:type_name -> kaged.toolrunner.v1.RunOpened
+	83, // 46: kaged.toolrunner.v1.HoldRunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	28, // 47: kaged.toolrunner.v1.HoldCageRequest.context:type_name -> kaged.toolrunner.v1.ToolContext
+	56, // 48: kaged.toolrunner.v1.HoldCageEvent.opened:type_name -> kaged.toolrunner.v1.CageOpened
+	84, // 49: kaged.toolrunner.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	57, // 50: kaged.toolrunner.v1.HoldCageEvent.ended:type_name -> kaged.toolrunner.v1.CageEnded
+	55, // 51: kaged.toolrunner.v1.HoldCageEvent.checked:type_name -> kaged.toolrunner.v1.CageChecked
+	85, // 52: kaged.toolrunner.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	85, // 53: kaged.toolrunner.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	86, // 54: kaged.toolrunner.v1.ListLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	86, // 55: kaged.toolrunner.v1.StopLanguageServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	78, // 56: kaged.toolrunner.v1.StopLanguageServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	87, // 57: kaged.toolrunner.v1.ListProcessesResponse.processes:type_name -> kaged.common.v1.RunningProcess
+	88, // 58: kaged.toolrunner.v1.ListProcessesResponse.cages:type_name -> kaged.common.v1.RunningCage
+	4,  // 59: kaged.toolrunner.v1.ToolRunnerService.ReadProject:input_type -> kaged.toolrunner.v1.ReadProjectRequest
+	6,  // 60: kaged.toolrunner.v1.ToolRunnerService.WriteProject:input_type -> kaged.toolrunner.v1.WriteProjectRequest
+	8,  // 61: kaged.toolrunner.v1.ToolRunnerService.ListFolder:input_type -> kaged.toolrunner.v1.ListFolderRequest
+	11, // 62: kaged.toolrunner.v1.ToolRunnerService.ReadFile:input_type -> kaged.toolrunner.v1.ReadFileRequest
+	13, // 63: kaged.toolrunner.v1.ToolRunnerService.ListChanges:input_type -> kaged.toolrunner.v1.ListChangesRequest
+	16, // 64: kaged.toolrunner.v1.ToolRunnerService.Examine:input_type -> kaged.toolrunner.v1.ExamineRequest
+	19, // 65: kaged.toolrunner.v1.ToolRunnerService.ListTools:input_type -> kaged.toolrunner.v1.ListToolsRequest
+	30, // 66: kaged.toolrunner.v1.ToolRunnerService.RunTool:input_type -> kaged.toolrunner.v1.RunToolRequest
+	36, // 67: kaged.toolrunner.v1.ToolRunnerService.CancelTool:input_type -> kaged.toolrunner.v1.CancelToolRequest
+	50, // 68: kaged.toolrunner.v1.ToolRunnerService.HoldRun:input_type -> kaged.toolrunner.v1.HoldRunRequest
+	48, // 69: kaged.toolrunner.v1.ToolRunnerService.KeepRun:input_type -> kaged.toolrunner.v1.KeepRunRequest
+	46, // 70: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:input_type -> kaged.toolrunner.v1.HoldWorkspaceRequest
+	40, // 71: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:input_type -> kaged.toolrunner.v1.WatchWorkspaceRequest
+	53, // 72: kaged.toolrunner.v1.ToolRunnerService.HoldCage:input_type -> kaged.toolrunner.v1.HoldCageRequest
+	58, // 73: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:input_type -> kaged.toolrunner.v1.ReleaseCageRequest
+	66, // 74: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:input_type -> kaged.toolrunner.v1.ListProcessesRequest
+	64, // 75: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:input_type -> kaged.toolrunner.v1.SignalProcessRequest
+	60, // 76: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:input_type -> kaged.toolrunner.v1.ListLanguageServersRequest
+	62, // 77: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:input_type -> kaged.toolrunner.v1.StopLanguageServersRequest
+	42, // 78: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:input_type -> kaged.toolrunner.v1.ViewDebugRequest
+	44, // 79: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:input_type -> kaged.toolrunner.v1.ControlDebugRequest
+	38, // 80: kaged.toolrunner.v1.ToolRunnerService.EndSession:input_type -> kaged.toolrunner.v1.EndSessionRequest
+	5,  // 81: kaged.toolrunner.v1.ToolRunnerService.ReadProject:output_type -> kaged.toolrunner.v1.ReadProjectResponse
+	7,  // 82: kaged.toolrunner.v1.ToolRunnerService.WriteProject:output_type -> kaged.toolrunner.v1.WriteProjectResponse
+	9,  // 83: kaged.toolrunner.v1.ToolRunnerService.ListFolder:output_type -> kaged.toolrunner.v1.ListFolderResponse
+	12, // 84: kaged.toolrunner.v1.ToolRunnerService.ReadFile:output_type -> kaged.toolrunner.v1.ReadFileChunk
+	14, // 85: kaged.toolrunner.v1.ToolRunnerService.ListChanges:output_type -> kaged.toolrunner.v1.ListChangesResponse
+	17, // 86: kaged.toolrunner.v1.ToolRunnerService.Examine:output_type -> kaged.toolrunner.v1.ExamineResponse
+	27, // 87: kaged.toolrunner.v1.ToolRunnerService.ListTools:output_type -> kaged.toolrunner.v1.ListToolsResponse
+	32, // 88: kaged.toolrunner.v1.ToolRunnerService.RunTool:output_type -> kaged.toolrunner.v1.RunToolEvent
+	37, // 89: kaged.toolrunner.v1.ToolRunnerService.CancelTool:output_type -> kaged.toolrunner.v1.CancelToolResponse
+	51, // 90: kaged.toolrunner.v1.ToolRunnerService.HoldRun:output_type -> kaged.toolrunner.v1.HoldRunEvent
+	49, // 91: kaged.toolrunner.v1.ToolRunnerService.KeepRun:output_type -> kaged.toolrunner.v1.KeepRunResponse
+	47, // 92: kaged.toolrunner.v1.ToolRunnerService.HoldWorkspace:output_type -> kaged.toolrunner.v1.HoldWorkspaceEvent
+	41, // 93: kaged.toolrunner.v1.ToolRunnerService.WatchWorkspace:output_type -> kaged.toolrunner.v1.WorkspaceEvent
+	54, // 94: kaged.toolrunner.v1.ToolRunnerService.HoldCage:output_type -> kaged.toolrunner.v1.HoldCageEvent
+	59, // 95: kaged.toolrunner.v1.ToolRunnerService.ReleaseCage:output_type -> kaged.toolrunner.v1.ReleaseCageResponse
+	67, // 96: kaged.toolrunner.v1.ToolRunnerService.ListProcesses:output_type -> kaged.toolrunner.v1.ListProcessesResponse
+	65, // 97: kaged.toolrunner.v1.ToolRunnerService.SignalProcess:output_type -> kaged.toolrunner.v1.SignalProcessResponse
+	61, // 98: kaged.toolrunner.v1.ToolRunnerService.ListLanguageServers:output_type -> kaged.toolrunner.v1.ListLanguageServersResponse
+	63, // 99: kaged.toolrunner.v1.ToolRunnerService.StopLanguageServers:output_type -> kaged.toolrunner.v1.StopLanguageServersResponse
+	43, // 100: kaged.toolrunner.v1.ToolRunnerService.ViewDebug:output_type -> kaged.toolrunner.v1.ViewDebugResponse
+	45, // 101: kaged.toolrunner.v1.ToolRunnerService.ControlDebug:output_type -> kaged.toolrunner.v1.ControlDebugResponse
+	39, // 102: kaged.toolrunner.v1.ToolRunnerService.EndSession:output_type -> kaged.toolrunner.v1.EndSessionResponse
+	81, // [81:103] is the sub-list for method output_type
+	59, // [59:81] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_kaged_toolrunner_v1_tool_runner_service_proto_init() }
@@ -4988,6 +5065,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 	}
 	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[37].OneofWrappers = []any{
 		(*WorkspaceEvent_Record)(nil),
+		(*WorkspaceEvent_State)(nil),
 	}
 	file_kaged_toolrunner_v1_tool_runner_service_proto_msgTypes[47].OneofWrappers = []any{
 		(*HoldRunEvent_Opened)(nil),
@@ -5004,7 +5082,7 @@ func file_kaged_toolrunner_v1_tool_runner_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc), len(file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -98,7 +98,8 @@ type ToolRunnerServiceClient interface {
 	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
 	// while no run of their session was held. The caller names in each request the event that it has stored; the
 	// first request has an empty name. An event that was not acknowledged is sent again to the next watcher, with the
-	// same id, also after kill -9 of the workspace. Several watchers may receive the same event.
+	// same id, also after kill -9 of the workspace. Several watchers may receive the same event. The first event of a
+	// stream is the workspace's state. A workspace that stops sends that it drains, and waits until its runs are handed over.
 	WatchWorkspace(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchWorkspaceRequest, WorkspaceEvent], error)
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
 	// is checked, where that is asked for and the cage is new, then opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.
@@ -457,7 +458,8 @@ type ToolRunnerServiceServer interface {
 	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
 	// while no run of their session was held. The caller names in each request the event that it has stored; the
 	// first request has an empty name. An event that was not acknowledged is sent again to the next watcher, with the
-	// same id, also after kill -9 of the workspace. Several watchers may receive the same event.
+	// same id, also after kill -9 of the workspace. Several watchers may receive the same event. The first event of a
+	// stream is the workspace's state. A workspace that stops sends that it drains, and waits until its runs are handed over.
 	WatchWorkspace(grpc.BidiStreamingServer[WatchWorkspaceRequest, WorkspaceEvent]) error
 	// HoldCage makes the cage of an agent's invocation and holds it for as long as the stream lasts. The first event
 	// is checked, where that is asked for and the cage is new, then opened, then the network attempts, and, when the cage ends before the stream does, ended, which is the last.

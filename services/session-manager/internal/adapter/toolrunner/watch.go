@@ -5,12 +5,11 @@ import (
 
 	"kaged.dev/pkg/contract"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 )
 
 // Watch implements [sessions.Tools].
-func (w *Workspaces) Watch(
-	ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error),
-) error {
+func (w *Workspaces) Watch(ctx context.Context, workspace string, to sessions.Watcher) error {
 	client, err := w.open(ctx, workspace)
 	if err != nil {
 		return err
@@ -26,10 +25,16 @@ func (w *Workspaces) Watch(
 		if err != nil {
 			return err
 		}
+		switch event.GetState() {
+		case toolrunnerv1.WorkspaceState_WORKSPACE_STATE_SERVING:
+			to.State(false)
+		case toolrunnerv1.WorkspaceState_WORKSPACE_STATE_DRAINING:
+			to.State(true)
+		}
 		if event.GetRecord() == nil {
 			continue // of an unknown type
 		}
-		stored, err := store(event.GetSessionId(), event.GetId(), contract.RecordFromProto(event.GetRecord()))
+		stored, err := to.Store(event.GetSessionId(), event.GetId(), contract.RecordFromProto(event.GetRecord()))
 		if err != nil {
 			return err
 		}

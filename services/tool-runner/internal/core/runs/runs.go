@@ -5,6 +5,7 @@
 package runs
 
 import (
+	"context"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -25,6 +26,7 @@ type Runs struct {
 	sessions map[string]int // the number of held runs of each session
 	ended    *simplelru.LRU[Run, struct{}]
 	kept     map[Run]chan struct{} // runs that are handed over; the channel is closed when another holder comes
+	changed  chan struct{}         // closed and replaced when a run is kept or ends
 }
 
 // New returns an empty set.
@@ -33,7 +35,10 @@ func New() *Runs {
 	if err != nil {
 		panic(err) // the size is positive
 	}
-	return &Runs{holders: map[Run]int{}, sessions: map[string]int{}, ended: ended, kept: map[Run]chan struct{}{}}
+	return &Runs{
+		holders: map[Run]int{}, sessions: map[string]int{}, ended: ended, kept: map[Run]chan struct{}{},
+		changed: make(chan struct{}),
+	}
 }
 
 // Hold holds a run until release is called, once. release reports whether it ended the run, and whether that was the
@@ -58,6 +63,7 @@ func (r *Runs) Hold(run Run) (release func() (ended, last bool)) {
 		delete(r.holders, run)
 		delete(r.kept, run)
 		r.ended.Add(run, struct{}{})
+		r.change()
 		if r.sessions[run.Session]--; r.sessions[run.Session] > 0 {
 			return true, false
 		}
@@ -76,8 +82,32 @@ func (r *Runs) Keep(run Run) error {
 	}
 	if r.kept[run] == nil {
 		r.kept[run] = make(chan struct{})
+		r.change()
 	}
 	return nil
+}
+
+// change wakes [Runs.AwaitHandedOver]. The caller holds mu.
+func (r *Runs) change() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// AwaitHandedOver waits until each held run is kept, or ctx ends.
+func (r *Runs) AwaitHandedOver(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		left, changed := len(r.holders)-len(r.kept), r.changed
+		r.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Awaited returns a channel that is closed when the next holder of a kept run comes, nil for a run that is not kept.

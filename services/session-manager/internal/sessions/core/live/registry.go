@@ -126,7 +126,8 @@ type Registry struct {
 
 	mu      sync.Mutex // guards the fields below and the registry's part of sessions
 	entries map[string]*entry
-	refuse  error // why no session can be acquired; nil while sessions can be
+	away    map[string]bool // workspaces that drain
+	refuse  error           // why no session can be acquired; nil while sessions can be
 }
 
 // entry is a session in the registry: being loaded, live, or being taken out.
@@ -141,6 +142,7 @@ func NewRegistry(deps Deps) *Registry {
 	g := &Registry{
 		Deps: deps, ledger: frames.NewLedger(deps.Store, deps.Flush, deps.Log),
 		booted: make(chan struct{}), entries: map[string]*entry{},
+		away: map[string]bool{},
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	return g

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -166,7 +167,8 @@ func (s *Session) Update(
 	}
 	c, err := decide(s.Record())
 	if err == nil && (c.NewRun != nil || c.StartRun != nil) {
-		err = s.g.refused() // no run begins after [Registry.Drain] has looked for runs
+		// No run begins after [Registry.Drain] has looked for runs, nor in a draining workspace.
+		err = cmp.Or(s.g.refused(), s.g.CheckWorkspace(s.Record().Workspace))
 	}
 	if err == nil {
 		err = runs.Deliver(s.g.Runs.Renderer, &c, s.Record())

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,9 +27,7 @@ func (g *Registry) Run(ctx context.Context) {
 		loops.Go(func() { g.ledger.Run(upkeep) })
 		loops.Go(func() { every(upkeep, g.LeaseTTL/3, g.renew) })
 		loops.Go(func() { g.sweep(upkeep); every(upkeep, g.Sweep, g.sweep) })
-		if g.Draining != nil {
-			loops.Go(func() { every(upkeep, g.Sweep, g.drainWorkspaces) })
-		}
+		loops.Go(func() { every(upkeep, g.Sweep, g.drainWorkspaces) })
 		loops.Go(func() { every(upkeep, max(g.UnloadAfter/4, time.Millisecond), g.unload) })
 		<-ctx.Done()
 	}
@@ -124,22 +121,6 @@ func (g *Registry) sweep(ctx context.Context) {
 		})
 	}
 	work.Wait()
-}
-
-// drainWorkspaces halts the runs in drained workspaces. Each is handed over and continues when the drain ends.
-func (g *Registry) drainWorkspaces(ctx context.Context) {
-	names, err := g.Draining(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			g.Log.Warn("drained workspaces could not be listed", "error", err)
-		}
-		return
-	}
-	for _, s := range g.live() {
-		if run := s.CurrentRun(); run != nil && slices.Contains(names, s.Record().Workspace) {
-			run.Halt()
-		}
-	}
 }
 
 // unload takes out sessions that are unused for UnloadAfter.

@@ -169,11 +169,17 @@ type Tools interface {
 	// ControlDebug carries out an operator's action on a debugged program. It fails with the codes of
 	// ToolRunnerService.ControlDebug.
 	ControlDebug(ctx context.Context, workspace, operator string, m DebugMove) (DebugMoved, error)
-	// Watch passes audit records that arise between tool calls in a workspace to store, one at a time, until ctx ends
-	// or the workspace is lost. A stored record is not passed again; the same record has the same id.
-	Watch(
-		ctx context.Context, workspace string, store func(session, id string, r contract.Record) (stored bool, err error),
-	) error
+	// Watch passes the events of a workspace between tool calls to a watcher, one at a time, until ctx ends or the
+	// workspace is lost.
+	Watch(ctx context.Context, workspace string, to Watcher) error
+}
+
+// Watcher receives the events of a workspace.
+type Watcher struct {
+	// State receives the state of the workspace: as it is at first, and when the workspace begins to drain.
+	State func(draining bool)
+	// Store stores an audit record. A stored record is not passed again; the same record has the same id.
+	Store func(session, id string, r contract.Record) (stored bool, err error)
 }
 
 // Issues looks up issues of projects.
