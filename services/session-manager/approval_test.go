@@ -252,7 +252,7 @@ func TestApprovalRefusals(t *testing.T) {
 	}
 	answers.Wait()
 	if count := slices.IndexFunc(errs, func(err error) bool { return err == nil }); count < 0 {
-		t.Errorf("nobody was heard: %v", errs)
+		t.Errorf("no answer succeeded: %v", errs)
 	}
 	late := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(late) != 5 {

@@ -157,7 +157,7 @@ func TestComingBackAtOnce(t *testing.T) {
 			}
 			h.cancel()
 		case <-time.After(deadline):
-			t.Fatal("nobody gets the session")
+			t.Fatal("no socket gets the session")
 		}
 	}
 	coming.Wait()
@@ -190,7 +190,7 @@ func TestComingBackToTheEnd(t *testing.T) {
 		}
 		came <- err
 	}()
-	eventually(t, "somebody waits for the session", func() error {
+	eventually(t, "a second socket waits for the session", func() error {
 		if users := n.sessions.Users(s); users != 2 {
 			return fmt.Errorf("%d use it", users)
 		}

@@ -129,7 +129,7 @@ func TestOperatorsDebug(t *testing.T) {
 	}
 	if seen, err := get("ada", &apiv1.GetDebugRequest{SessionId: quiet}); err != nil || len(seen.GetSessions()) != 0 ||
 		seen.Debug != nil {
-		t.Errorf("where nothing is debugged: %v, %v", seen, err)
+		t.Errorf("without a debug session: %v, %v", seen, err)
 	}
 	_, err = get("eve", &apiv1.GetDebugRequest{SessionId: s})
 	refused(t, err, fault.NotFound)

@@ -65,7 +65,7 @@ func (c child) run() error {
 		DatabaseURL: c.Owner, AppURL: c.App, NATS: bus.Config{URL: c.NATS, Name: c.Node}, Harness: around,
 		ToolRunner: func(string) (grpc.ClientConnInterface, error) { return around, nil },
 		DialAddress: func(string) (grpc.ClientConnInterface, error) {
-			return nil, errors.New("nobody")
+			return nil, errors.New("no other node")
 		}, LocalConfig: c.Config,
 	})
 	if err != nil {

@@ -201,7 +201,7 @@ func (w *world) dial(address string) (grpc.ClientConnInterface, error) {
 	if n := w.nodes[address]; n != nil {
 		return n.conn, nil
 	}
-	return nil, fmt.Errorf("nobody at %s", address)
+	return nil, fmt.Errorf("no node at %s", address)
 }
 
 // Stop drains and stops the node, and waits. A second Stop is harmless.

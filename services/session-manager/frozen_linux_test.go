@@ -70,7 +70,7 @@ func TestFrozenDatabase(t *testing.T) {
 		t.Errorf("got %v from Ready, want that the database does not answer", err)
 	}
 	server.Thaw()
-	eventually(t, "the session goes on", func() error {
+	eventually(t, "the session works again", func() error {
 		_, err := n.Sessions.GetSession(as(t, "ada"), &apiv1.GetSessionRequest{Id: s})
 		return err
 	})

@@ -153,7 +153,7 @@ func TestHarnessHandsOver(t *testing.T) {
 	})
 	w.harness.away.Store(false)
 	if again := w.harness.next(); again.start.GetRunId() != first.start.GetRunId() {
-		t.Errorf("run %s goes on as %s", first.start.GetRunId(), again.start.GetRunId())
+		t.Errorf("run %s continues as %s", first.start.GetRunId(), again.start.GetRunId())
 	}
 	if got := a.run("ada", s, posted.GetRunId()); got.GetOutcome() != "completed" || len(got.GetSteps()) != 2 {
 		t.Errorf("run = %v", got)

@@ -52,7 +52,7 @@ func TestCancel(t *testing.T) {
 	}
 	output := w.await(s, "output", "message.end")
 	if end := output[len(output)-1]; !strings.Contains(end, `"stop_reason":"aborted"}`) {
-		t.Errorf("the end has stats or usage, though nothing was measured: %s", end)
+		t.Errorf("the end has stats or usage, though no step was measured: %s", end)
 	}
 	w.await(s, "events", `session.state {"state":"idle"}`)
 	_, err = n.Sessions.CancelRun(as(t, "ada"), &apiv1.CancelRunRequest{SessionId: s, RunId: posted.GetRunId()})
@@ -281,7 +281,7 @@ func TestResumeGivenUp(t *testing.T) {
 	})
 	n.run("ada", ended, n.post("ada", ended, "Go.").GetRunId())
 	if got := n.get("ada", ended); got.GetBlockedReason() != "resume_pending" {
-		t.Errorf("got blocked_reason %q while the run is to go on, want resume_pending", got.GetBlockedReason())
+		t.Errorf("got blocked_reason %q while the run is to be resumed, want resume_pending", got.GetBlockedReason())
 	}
 	w.await(ended, "events", `session.state {"state":"idle","blocked_reason":"resume_pending"}`)
 	if _, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: ended, Confirm: true}); err != nil {
@@ -297,7 +297,7 @@ func TestResumeGivenUp(t *testing.T) {
 	left := 0
 	if err := admin.QueryRow(t.Context(), "select count(*) from session_manager.sessions where resume_run is not null").
 		Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d runs are to go on, %v", left, err)
+		t.Errorf("%d runs are still to be resumed, %v", left, err)
 	}
 	n = w.start("a")
 	n.run("ada", s, n.post("ada", s, "Again.").GetRunId())

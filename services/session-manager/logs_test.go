@@ -79,7 +79,7 @@ func TestLogsOfAProject(t *testing.T) {
 	})
 	n.run("ada", s, n.post("ada", s, "two").GetRunId())
 	n.log().Warn("a test says", "session", s, "password", "PASSWORD=secret1", "text", "a\x00b\xff")
-	n.log().Info("nobody is told", "request_id", "r")
+	n.log().Info("not about a session", "request_id", "r")
 	want := []string{
 		"info daemon Project loaded.", "info daemon Project file approved.", "info session Session created.",
 		"info session Run started.", "info session Run completed.", "info session Run started.",

@@ -150,7 +150,7 @@ func TestBackPressure(t *testing.T) {
 	})
 	// The transport's own buffer comes in addition.
 	if before > 100 {
-		t.Errorf("%d KiB were read while nobody took them", before*32)
+		t.Errorf("%d KiB were read while no frame was published", before*32)
 	}
 	w.nats.Start()
 	eventually(t, "it is read on", func() error {

@@ -68,7 +68,7 @@ func TestPoisonedDatabase(t *testing.T) {
 			n = w.start("a")
 			readAll(t, n, s)
 			if got := n.run("ada", s, n.post("ada", s, "And now?").GetRunId()); got.GetOutcome() != "completed" {
-				t.Errorf("got %v, want the session to go on", got)
+				t.Errorf("got %v, want the session to work", got)
 			}
 			readAll(t, n, s)
 			if _, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {

@@ -64,7 +64,7 @@ func TestPromptsOfASession(t *testing.T) {
 	w.write("prompt.md", "Another prompt.")
 	want := []string{"primary  " + string(before), writerPath + " " + writer + " " + string(before)}
 	if d := cmp.Diff(want, prompts()); d != "" {
-		t.Errorf("at work: %s", d)
+		t.Errorf("during a run: %s", d)
 	}
 	close(on)
 	n.run("ada", s, posted.GetRunId())

@@ -195,7 +195,7 @@ func TestSlotsAreExact(t *testing.T) {
 		}
 	}
 	if running != limit {
-		t.Fatalf("%d runs are at work, want %d", running, limit)
+		t.Fatalf("%d runs are active, want %d", running, limit)
 	}
 	for _, n := range nodes {
 		n.Stop()

@@ -249,7 +249,7 @@ func (s *Service) retry(ctx context.Context, f func() error) error {
 	return err
 }
 
-// openPool returns nil without an error if ctx ends first.
+// openPool opens the database, waiting for an unreachable one. It returns nil without an error if ctx ends first.
 func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
 	cfg := postgres.Config{
 		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,

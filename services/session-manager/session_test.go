@@ -144,11 +144,11 @@ func TestCreateRefusals(t *testing.T) {
 		"long name": {
 			&apiv1.CreateSessionRequest{ProjectId: "music", Name: strings.Repeat("ä", 121)}, fault.ValidationFailed,
 		},
-		"NUL in the name":   {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a\x00"}, fault.ValidationFailed},
-		"two names":         {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a", Label: "b"}, fault.ValidationFailed},
-		"unknown source":    {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: ident.New()}, fault.NotFound},
-		"hostile source":    {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: "\x00"}, fault.NotFound},
-		"somebody's source": {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: foreign}, fault.NotFound},
+		"NUL in the name":  {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a\x00"}, fault.ValidationFailed},
+		"two names":        {&apiv1.CreateSessionRequest{ProjectId: "music", Name: "a", Label: "b"}, fault.ValidationFailed},
+		"unknown source":   {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: ident.New()}, fault.NotFound},
+		"hostile source":   {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: "\x00"}, fault.NotFound},
+		"another's source": {&apiv1.CreateSessionRequest{ProjectId: "music", ResumeFrom: foreign}, fault.NotFound},
 	} {
 		_, err := n.Sessions.CreateSession(as(t, "ada"), c.req)
 		if fault.CodeOf(err) != c.code {
@@ -520,7 +520,7 @@ func TestEndIsToldInTheEnd(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "nothing is left to tell", func() error {
+	eventually(t, "every workspace is told", func() error {
 		left, err := sessionsstore.NewSessions(b.pool).ToolsToEnd(t.Context(), math.MaxInt64, nil, 10)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%v", left)

@@ -70,7 +70,7 @@ func said(history []*harnessv1.Message) (list []string) {
 // steeredAs waits until the frames of steering messages have the wanted contents, states and steps.
 func (w *world) steeredAs(session string, want ...string) {
 	w.t.Helper()
-	eventually(w.t, "the frames of messages that steer", func() error {
+	eventually(w.t, "the frames of steering messages", func() error {
 		if d := cmp.Diff(want, w.steered(session)); d != "" {
 			return errors.New(d)
 		}

@@ -16,7 +16,8 @@ import (
 )
 
 // After a kill between the paid call of a summarizer and the storage of its summary, the call counts as estimated
-// and the conversation is complete. After a kill behind that, the summary, its cost and its use are stored.
+// and the conversation is complete. After a kill once the summary is stored, the summary, its cost and its use
+// remain.
 func TestKilledAtASummary(t *testing.T) {
 	t.Parallel()
 	for point, used := range map[crash.Point]bool{crash.SummaryPaid: false, crash.CompactionStored: true} {

@@ -35,7 +35,7 @@ type Config struct {
 	// ResumeLimit is the number of times that one message is resumed after crashes, if the project wants that.
 	ResumeLimit int `toml:"resume_limit"`
 	// FrameBuffer bounds the unpublished frames of a session while NATS is unreachable; beyond it the run waits.
-	// FrameBatch is the maximum size of one message to NATS.
+	// FrameBatch is the size up to which frames are joined into one message to NATS.
 	FrameBuffer int `toml:"frame_buffer"`
 	FrameBatch  int `toml:"frame_batch"`
 	// FrameRetention is the time for which a reconnecting client can read published frames again, FrameStore the

@@ -34,7 +34,7 @@ func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
 	return out
 }
 
-// BudgetSpent is [BudgetUse] with the working time if that has a limit.
+// BudgetSpent is [BudgetUse] with the working time if the budget limits that.
 func BudgetSpent(a contract.Amount, walltime, worked time.Duration) *apiv1.BudgetUse {
 	out := BudgetUse(a)
 	if walltime > 0 {

@@ -59,7 +59,7 @@ func connect(
 	conn, err := grpc.NewClient("passthrough:///memory", append(rpc.DialOptions(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			if run == nil {
-				return nil, errors.New("nobody")
+				return nil, errors.New("no harness")
 			}
 			return listener.DialContext(ctx)
 		}))...)
@@ -319,7 +319,7 @@ func TestPieces(t *testing.T) {
 		t.Error(d)
 	}
 	if got := pieces(nil); got != nil {
-		t.Errorf("nothing became %v", got)
+		t.Errorf("an empty history became %v", got)
 	}
 }
 
@@ -333,9 +333,9 @@ func TestMaxSteps(t *testing.T) {
 		root     *harnessv1.AgentNode
 		want     *int32
 	}{
-		"nobody":  {0, &harnessv1.AgentNode{}, nil},
-		"project": {0, &harnessv1.AgentNode{MaxSteps: &own}, nil},
-		"session": {5, &harnessv1.AgentNode{MaxSteps: &own}, proto.Int32(5)},
+		"no limit": {0, &harnessv1.AgentNode{}, nil},
+		"project":  {0, &harnessv1.AgentNode{MaxSteps: &own}, nil},
+		"session":  {5, &harnessv1.AgentNode{MaxSteps: &own}, proto.Int32(5)},
 	} {
 		s := spec(t, c.root)
 		s.Session.Overrides = record.Overrides{MaxSteps: c.override}

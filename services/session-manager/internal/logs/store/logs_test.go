@@ -27,7 +27,7 @@ func TestKeeping(t *testing.T) {
 			},
 		})
 	}
-	list = append(list, logs.Entry{ID: "nobody's", Source: logs.Daemon, ProjectID: "a"})
+	list = append(list, logs.Entry{ID: "no owner", Source: logs.Daemon, ProjectID: "a"})
 	for _, want := range []int{30, 0} {
 		if got, err := kept.Append(t.Context(), list); err != nil || len(got) != want {
 			t.Fatalf("%d stored, %v, want %d", len(got), err, want)

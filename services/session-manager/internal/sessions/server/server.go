@@ -1,5 +1,6 @@
-// Package server is the gRPC services of sessions. Each RPC of SessionService has a file; convert*.go convert
-// messages. AttachService, SystemService and TerminalService have one file each.
+// Package server is the gRPC services of sessions. Each RPC of SessionService, or a pair of related ones, has a
+// file; convert*.go convert messages. AttachService, TerminalService and SystemService (notices.go) have one file
+// each.
 package server
 
 import (

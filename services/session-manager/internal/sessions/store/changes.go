@@ -42,7 +42,7 @@ func (s *Sessions) Apply(ctx context.Context, f lease.Fence, c record.Change, ag
 		err = queue(ctx, &p, f.Session, c)
 	}
 	if err != nil {
-		return database.Fail(err, "word a change")
+		return database.Fail(err, "prepare a change")
 	}
 	err = p.Send(ctx, s.db)
 	if len(c.Messages) > 0 || c.Fields().Label != nil {

@@ -59,7 +59,7 @@ func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error
 	}
 	waiting, err := db.New(s.db).ListSteers(ctx, session)
 	if err != nil {
-		return l, database.Fail(err, "load messages that steer")
+		return l, database.Fail(err, "load steering messages")
 	}
 	for _, w := range waiting {
 		l.Session.Steers = append(l.Session.Steers, record.Steer{ID: w.ID, Content: w.Content, CreatedAt: w.CreatedAt})

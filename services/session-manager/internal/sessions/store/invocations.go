@@ -66,7 +66,7 @@ func (s *Sessions) LiveInvocations(ctx context.Context, owner, session string) (
 			State:     record.InvocationState(row.State), Cage: contract.CageStatus(row.CageStatus), StartedAt: row.StartedAt,
 		}
 	}
-	return list, database.Fail(err, "list the agents at work")
+	return list, database.Fail(err, "list the active agents")
 }
 
 // Cut implements [live.Store].

@@ -28,7 +28,7 @@ func TestFence(t *testing.T) {
 	}
 	change := record.Change{At: 1, Session: record.Patch{Label: is("mine")}}
 	for name, f := range map[string]lease.Fence{
-		"replaced": old, "another epoch": {Session: n.ID, Holder: "new", Epoch: old.Epoch}, "nobody": {Session: n.ID},
+		"replaced": old, "another epoch": {Session: n.ID, Holder: "new", Epoch: old.Epoch}, "no holder": {Session: n.ID},
 	} {
 		if err := s.Apply(t.Context(), f, change, false); !errors.Is(err, fault.StaleLease) {
 			t.Errorf("%s: %v", name, err)
@@ -204,7 +204,7 @@ func TestAbandoned(t *testing.T) {
 			}
 			n = c.On(n)
 			if got, err := s.Session(t.Context(), "ada", n.ID); err != nil || got.ResumeRun != n.ResumeRun {
-				t.Errorf("%q is to go on instead of %q, %v", got.ResumeRun, n.ResumeRun, err)
+				t.Errorf("the run to resume is %q, want %q (%v)", got.ResumeRun, n.ResumeRun, err)
 			}
 		}
 		return n.ID

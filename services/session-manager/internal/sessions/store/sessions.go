@@ -244,7 +244,7 @@ const promptChars = 200
 func (s *Sessions) ActiveRuns(ctx context.Context, owner, session string) ([]record.ActiveRun, error) {
 	rows, err := db.New(s.db).ActiveRuns(ctx, promptChars, owner, session)
 	if err != nil {
-		return nil, database.Fail(err, "list the runs at work")
+		return nil, database.Fail(err, "list the active runs")
 	}
 	list := make([]record.ActiveRun, len(rows))
 	for i, r := range rows {

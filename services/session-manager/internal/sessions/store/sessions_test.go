@@ -49,7 +49,7 @@ func TestCreateSession(t *testing.T) {
 	}
 	n.ProjectID, n.ID = "music", ident.New()
 	if err := s.Create(t.Context(), n, ident.New(), created(n)); !errors.Is(err, fault.NotFound) {
-		t.Errorf("a fork of nothing: %v", err)
+		t.Errorf("a fork of an unknown session: %v", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestApply(t *testing.T) {
 	loaded, err := s.Load(t.Context(), n.ID)
 	if err != nil || loaded.Run != nil || loaded.Resume == nil || loaded.Resume.ID != a.run.ID ||
 		loaded.Resume.CancelRequestedAt != 210 || loaded.Tries != 1 {
-		t.Errorf("what is to go on is loaded as %+v, %v", loaded, err)
+		t.Errorf("the run to resume is loaded as %+v, %v", loaded, err)
 	}
 	for _, c := range []record.Change{a.begin, a.middle} {
 		if err := s.Apply(t.Context(), f, c, true); err != nil {

@@ -17,7 +17,7 @@ import (
 	"kaged.dev/pkg/page"
 )
 
-// Source is the part of kaged that wrote an entry.
+// Source is the part of kaged that an entry is about.
 type Source string
 
 // The sources.

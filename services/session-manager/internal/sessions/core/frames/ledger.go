@@ -50,7 +50,7 @@ type Ledger struct {
 	saving chan struct{} // holds a token during a save, so that saves do not overtake one another
 }
 
-// NewLedger returns a Ledger. Unsaved progress waits at most interval.
+// NewLedger returns a Ledger. Unsaved progress waits at most interval, unless a save fails.
 func NewLedger(store Saver, interval time.Duration, log *slog.Logger) *Ledger {
 	return &Ledger{
 		store: store, interval: interval, log: log, wake: make(chan struct{}, 1), news: map[string]*Progress{},
@@ -95,7 +95,7 @@ func (l *Ledger) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 		if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
-			l.log.Warn("published frames could not be noted; trying again", "error", err)
+			l.log.Warn("the progress of published frames was not stored; retrying", "error", err)
 			timer.Reset(l.interval)
 		}
 	}

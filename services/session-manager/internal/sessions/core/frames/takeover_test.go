@@ -100,7 +100,7 @@ func TestLostStream(t *testing.T) {
 		for since, want := range map[int64]int64{0: 5, 2000: 5, 500: 5 + 1<<20} {
 			w := open(t, s, 2, frames.Start{Stored: [2]int64{5, 0}, WorkSince: since})
 			if got := w.Acked()[frames.Output]; got != want {
-				t.Errorf("work since %d: goes on behind %d, want %d", since, got, want)
+				t.Errorf("work since %d: continues after %d, want %d", since, got, want)
 			}
 			w.Close(t.Context())
 		}

@@ -147,7 +147,7 @@ func (w *Watcher) fire(session string, waiting *wait, h Hook) {
 	}
 	defer release()
 	if err := w.call(s, waiting, h); err != nil && w.ctx.Err() == nil {
-		w.Warn("the call of a hook for an idle session was not noted", "session", session, "hook", h.Name(), "error", err)
+		w.Warn("the call of a hook for an idle session was not stored", "session", session, "hook", h.Name(), "error", err)
 	}
 }
 

@@ -47,7 +47,7 @@ type Store interface {
 // Loaded is a session's state for a new holder.
 type Loaded struct {
 	Session record.Session
-	// Run is the pending or active run; it may be nil.
+	// Run is the active run that the last holder left; it may be nil.
 	Run *record.Run
 	// Resume is an interrupted run that a new run is to continue; it may be nil.
 	Resume *record.Run
@@ -99,7 +99,7 @@ type Config struct {
 	CutGrace, Farewell time.Duration
 }
 
-// Deps are a Registry's dependencies. Every field is required.
+// Deps are a Registry's dependencies. Every field but Draining is required.
 type Deps struct {
 	Config
 	Self     lease.Holder

@@ -116,7 +116,7 @@ func (g *Registry) sweep(ctx context.Context) {
 			if err == nil {
 				release()
 			} else if !errors.Is(err, fault.StaleLease) && ctx.Err() == nil {
-				g.Log.Warn("an interrupted run was not ended; trying again", "session", id, "error", err)
+				g.Log.Warn("an interrupted run was not ended; retrying", "session", id, "error", err)
 			}
 		})
 	}

@@ -27,7 +27,7 @@ type Change struct {
 	StartRun *Run
 	// Superseded are messages that models no longer receive.
 	Superseded []string
-	// Steer is a message that waits for the next step boundary of the run at work.
+	// Steer is a message that waits for the next step boundary of the active run.
 	Steer *Steer
 	// Boundary is the step boundary of the root agent that the change stores; it may be nil.
 	Boundary *Boundary

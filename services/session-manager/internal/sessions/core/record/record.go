@@ -29,8 +29,8 @@ type Session struct {
 	ID, Owner, ProjectID string
 	Label                string
 	State                State
-	// BlockedReason is provider_unreachable or context_overflow if that kept its last run from working, else "". See
-	// [Session.Blocked].
+	// BlockedReason is provider_unreachable or context_overflow after a run that failed for that reason, until a run
+	// completes, else "". See [Session.Blocked].
 	BlockedReason string
 	Overrides     Overrides
 	Budget        contract.Budget

@@ -14,7 +14,7 @@ func TestCancelledDoesNotGoOn(t *testing.T) {
 	s := record.Change{NewRun: &record.Run{ID: id}}.On(record.Session{})
 	end := record.Change{EndRun: &record.RunEnd{RunID: id}, Session: record.Patch{ResumeRun: &id}}
 	if got := end.Given(s).On(s).ResumeRun; got != id {
-		t.Errorf("the run to go on is %q", got)
+		t.Errorf("the run to resume is %q", got)
 	}
 	if other := (record.Change{CancelRequested: "other"}).On(s); other.CancelRequested {
 		t.Error("the cancellation of a run that is over counts for the next")

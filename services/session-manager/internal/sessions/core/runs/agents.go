@@ -26,7 +26,7 @@ type agent struct {
 }
 
 // errUnknownAgent is the failure of a harness that reports an event of an agent that it did not start or has ended.
-var errUnknownAgent = fault.New(fault.Internal, "The harness reported an event of an agent that is not at work.")
+var errUnknownAgent = fault.New(fault.Internal, "The harness reported an event of an agent that is not active.")
 
 // CancelInvocation asks an agent below the root, and those below it, to stop, and returns at once. The channel is
 // closed when the agent's end is stored or the run is over. It is nil for an agent that is not active.

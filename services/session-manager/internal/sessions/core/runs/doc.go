@@ -3,10 +3,10 @@
 //
 // A run has two parts. The relay reads the harness's events in order and turns each into a frame at once. It hands
 // records to the keeper, which commits them in order and only then tells the harness. The relay waits for the store
-// only if sixteen records are queued. So the model's text reaches clients while a step is being committed, and no
-// tool with effects runs before the turn that called it is on disk. If the harness does not wait for a turn,
-// because its tools only read, the keeper delays the commit briefly, so that the results, which follow at once, go
-// into the same transaction.
+// only if sixteen records are queued, or to keep frames behind the beginning or end of an agent below the root. So
+// the model's text reaches clients while a step is being committed, and no tool with effects runs before the turn
+// that called it is on disk. If the harness does not wait for a turn, because its tools only read, the keeper
+// delays the commit briefly, so that the results, which follow at once, go into the same transaction.
 //
 // A run ends once, in one transaction: its message, composed from its steps, its totals, the session's state, and
 // the frames about the end. If the harness's stream breaks, the completed steps are kept and the run fails as

@@ -113,7 +113,7 @@ func (k *keeper) keep() {
 		}
 		if err := k.commit(j); err != nil {
 			if !errors.Is(err, fault.StaleLease) && !errors.Is(k.reason(), errAbandoned) {
-				k.Log.Error("a run cannot be kept; the session's next holder ends it", "run", k.ID(), "error", err)
+				k.Log.Error("a run could not be stored; the session's next holder ends it", "run", k.ID(), "error", err)
 			}
 			k.Abandon()
 		}

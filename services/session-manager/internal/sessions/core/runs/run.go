@@ -73,7 +73,8 @@ type Deps struct {
 	StartFor time.Duration
 }
 
-// Resumes reports whether a new run continues a run that was cut off, if it was the tries-th run for its message.
+// Resumes reports whether an interrupted run is resumed: the project wants that, and its message has had at most
+// Resumptions runs, including this one.
 func (d Deps) Resumes(of *projects.Snapshot, tries int) bool {
 	return of.ResumeOnCrash && tries <= d.Resumptions
 }

@@ -383,7 +383,7 @@ func TestBrokenStream(t *testing.T) {
 		}
 		for code, failure := range map[fault.Code]error{
 			fault.Unavailable: fault.New(fault.Unavailable,
-				"nobody"), fault.CageUnavailable: fault.New(fault.CageUnavailable, "no"),
+				"no harness"), fault.CageUnavailable: fault.New(fault.CageUnavailable, "no"),
 			fault.Internal: errors.New("odd"),
 		} {
 			h = newHarness()

@@ -14,8 +14,8 @@ type Standing interface {
 	InForce(ctx context.Context, s record.Session, agent, tool string) ([]record.Standing, error)
 }
 
-// covering returns the standing approval that allows a call, nil if an operator must be asked. It looks up each
-// call, so that a revocation takes effect at once. If the lookup fails, the operator is asked.
+// covering returns the standing approval that allows a call, nil if an operator must be asked. It reads the store
+// at each call, so that a revocation takes effect at once. If that fails, the operator is asked.
 func (l *relay) covering(of contract.Subject) *record.Standing {
 	if len(of.Standing) == 0 {
 		return nil

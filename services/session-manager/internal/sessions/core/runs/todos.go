@@ -26,7 +26,8 @@ func (r *Run) todos(ctx context.Context) contract.OpenTodos {
 	defer cancel()
 	list, err := r.Issues.OpenTodos(bounded, r.spec.Run.Owner, r.spec.Run.ProjectID, r.spec.Run.Issue)
 	if err != nil && ctx.Err() == nil {
-		r.Log.Warn("an agent is not reminded of its todos", "run", r.ID(), "issue", r.spec.Run.Issue, "error", err)
+		r.Log.Warn("an agent works without its todos: they could not be read", "run", r.ID(),
+			"issue", r.spec.Run.Issue, "error", err)
 	}
 	return list
 }

@@ -57,12 +57,12 @@ func TestRepair(t *testing.T) {
 		in   []llm.Block
 		want string
 	}{
-		{"nothing", nil, ""},
+		{"empty", nil, ""},
 		{"whole", []llm.Block{text("a"), call("1"), call("2"), result("1"), result("2"), text("b")}, "a !1 !2 =1 =2 b"},
 		{"no results", []llm.Block{call("1"), call("2")}, "!1 !2 ~1 ~2"},
 		{"one result", []llm.Block{call("1"), call("2"), result("2")}, "!1 !2 =2 ~1"},
 		{"before the next turn", []llm.Block{call("1"), call("2"), result("2"), text("b"), call("3")}, "!1 !2 =2 ~1 b !3 ~3"},
-		{"result of nothing", []llm.Block{result("9"), text("a"), call("1"), result("9"), result("1")}, "a !1 =1"},
+		{"result without a call", []llm.Block{result("9"), text("a"), call("1"), result("9"), result("1")}, "a !1 =1"},
 		{"answered twice", []llm.Block{call("1"), result("1"), result("1")}, "!1 =1"},
 	} {
 		if got := show(transcript.Repair(c.in, fault.Interrupted)); got != c.want {
@@ -218,7 +218,7 @@ func TestSum(t *testing.T) {
 		t.Errorf("cost = %v", stats.Cost)
 	}
 	if usage, stats := transcript.Sum(nil); usage != (llm.Usage{}) || stats != nil {
-		t.Errorf("nothing sums to %v, %v", usage, stats)
+		t.Errorf("no steps sum to %v, %v", usage, stats)
 	}
 }
 
