@@ -41,7 +41,8 @@ var own = []ownRoute{
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/sessions/{id}", id: "SessionPage", open: true, text: "The console's page of a session.",
+		method: http.MethodGet, path: "/sessions/{id}", id: "SessionPage", open: true,
+		text:    "The console's page of a session.",
 		answers: map[string]any{"200": page},
 	},
 	{
@@ -49,7 +50,8 @@ var own = []ownRoute{
 		answers: map[string]any{"200": page},
 	},
 	{
-		method: http.MethodGet, path: "/projects/{id}", id: "ProjectPage", open: true, text: "The console's page of a project.",
+		method: http.MethodGet, path: "/projects/{id}", id: "ProjectPage", open: true,
+		text:    "The console's page of a project.",
 		answers: map[string]any{"200": page},
 	},
 	{
@@ -70,7 +72,8 @@ var own = []ownRoute{
 		answers: map[string]any{"200": nil, "304": nil},
 	},
 	{
-		method: http.MethodGet, path: "/static/page.css", id: "Style", open: true, text: "The style sheet of pages without scripts.",
+		method: http.MethodGet, path: "/static/page.css", id: "Style", open: true,
+		text:    "The style sheet of pages without scripts.",
 		answers: map[string]any{"200": "text/css"},
 	},
 	{
@@ -135,7 +138,8 @@ var own = []ownRoute{
 	},
 	{
 		method: http.MethodGet, path: "/api/v1/launch", id: "Launch", open: true,
-		text: "Signs a browser in with a launch token. Answers with JSON to a client that accepts it, else with 302 to the home page. " +
+		text: "Signs a browser in with a launch token. Answers with JSON to a client that accepts it, " +
+			"else with 302 to the home page. " +
 			"Loopback mode only.",
 		query:   [][2]string{{"token", "The launch token."}},
 		answers: map[string]any{"200": &apiv1.Launched{}, "302": nil, "401": refusedPage},

@@ -29,7 +29,8 @@ type place struct {
 	since time.Time
 }
 
-// start sets the position and returns the splice's verdict. next is the number of the channel's next frame, 0 if no frame is stored.
+// start sets the position and returns the splice's verdict. next is the number of the channel's next frame, 0 if no
+// frame is stored.
 func (p *place) start(next int64) channel.Verdict {
 	switch {
 	case p.resumes && next == 0:
