@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -47,6 +48,9 @@ func TestRateLimits(t *testing.T) {
 		body := string(got.body)
 		if !strings.Contains(body, `"retry_after_ms":`) || !strings.Contains(body, `"limit":"`+limit+`"`) {
 			t.Errorf("%s: %s", limit, got.body)
+		}
+		if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 90 {
+			t.Errorf("%s: got Retry-After %q, want 1 to 90 seconds", limit, got.header.Get("Retry-After"))
 		}
 	}
 }

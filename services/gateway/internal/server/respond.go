@@ -112,6 +112,8 @@ func retryAfter(f *fault.Error) int {
 		return int(math.Ceil(ms / 1000))
 	case int:
 		return (ms + 999) / 1000
+	case int64:
+		return int((ms + 999) / 1000)
 	}
 	if Status(f) == http.StatusServiceUnavailable {
 		return 1
