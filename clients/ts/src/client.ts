@@ -3,7 +3,7 @@ import { SessionSocket, type SocketHandlers, type SocketOptions } from "./socket
 import { SessionStream, type StreamHandlers } from "./stream.js";
 import { SystemSocket, type SystemHandlers } from "./system.js";
 
-/** Route is "METHOD /path" as the description of the API has it. */
+/** Route is "METHOD /path", as in the description of the API. */
 export type Route = keyof Routes;
 export type Params<R extends Route> = Routes[R]["params"];
 export type Body<R extends Route> = Routes[R]["body"];
@@ -16,11 +16,11 @@ type Item<R extends PagedRoute> = Answer<R> extends { items: Array<infer T> } ? 
 export interface ClientOptions {
   /** The daemon's address, "" for the origin of the page. */
   baseUrl?: string;
-  /** An API token; without one the browser's cookies count. */
+  /** An API token; without it the browser's cookies are used. */
   token?: string;
-  /** fetch of another environment. */
+  /** A replacement for the global fetch. */
   fetch?: typeof fetch;
-  /** WebSocket of another environment. */
+  /** A replacement for the global WebSocket. */
   WebSocket?: typeof WebSocket;
   /** Called with each answer of the daemon, for its headers. */
   onAnswer?: (answer: Response) => void;
@@ -30,13 +30,13 @@ export interface ClientOptions {
 export class KagedError extends Error {
   constructor(
     message: string,
-    /** A code of docs/reference/errors.md, or "unreachable" where no answer came. */
+    /** A code of docs/reference/errors.md, or "unreachable" without an answer. */
     readonly code: string,
     /** The HTTP status, 0 without an answer. */
     readonly status: number,
     readonly details: Record<string, unknown> = {},
     readonly requestId = "",
-    /** The whole body: some refusals say more than the error. */
+    /** The whole body; some refusals have further fields. */
     readonly body: unknown = undefined,
   ) {
     super(message);
@@ -46,7 +46,7 @@ export class KagedError extends Error {
 
 interface CallOptions {
   signal?: AbortSignal;
-  /** The version or hash that may be changed. */
+  /** The expected version or hash, for If-Match. */
   ifMatch?: string;
 }
 
@@ -61,7 +61,7 @@ export class Client {
     this.fetching = options.fetch ?? globalThis.fetch.bind(globalThis);
   }
 
-  /** call makes one request. Parameters of the path and of the query are one object; it throws KagedError. */
+  /** call sends one request. params has the parameters of the path and of the query. It throws KagedError. */
   async call<R extends Route>(route: R, params?: Params<R>, body?: Body<R>, options: CallOptions = {}): Promise<Answer<R>> {
     const answer = await this.request(route, params as Record<string, unknown>, body, options);
     const text = await answer.text();
@@ -69,7 +69,7 @@ export class Client {
     return (json ? JSON.parse(text) : text) as Answer<R>;
   }
 
-  /** items yields what all pages of a list hold, and asks for a page when it is needed. */
+  /** items yields the items of all pages of a list. It requests each page when it is needed. */
   async *items<R extends PagedRoute>(route: R, params?: Params<R>, options: CallOptions = {}): AsyncGenerator<Item<R>> {
     let cursor: string | undefined;
     do {
@@ -80,12 +80,12 @@ export class Client {
     } while (cursor);
   }
 
-  /** socket follows a session's frames, and comes back after every interruption. */
+  /** socket receives a session's frames. It reconnects after interruptions. */
   socket(sessionId: string, handlers: SocketHandlers, options: SocketOptions = {}): SessionSocket {
     return new SessionSocket(this, sessionId, handlers, options);
   }
 
-  /** stream reads a session's frames beside the socket of another client, from a place in its channels such as output:0,events:0. */
+  /** stream receives a session's frames without holding the session. place is a position in its channels, such as output:0,events:0. */
   stream(sessionId: string, handlers: StreamHandlers, place = ""): SessionStream {
     return new SessionStream(this, sessionId, handlers, place);
   }
@@ -97,12 +97,12 @@ export class Client {
     });
   }
 
-  /** system follows the changes of all sessions, projects, approvals and issues of the caller. */
+  /** system receives the changes of the caller's sessions, projects, approvals and issues. */
   system(handlers: SystemHandlers): SystemSocket {
     return new SystemSocket(this, handlers);
   }
 
-  /** csrfToken returns what changing requests prove themselves with, "" where a token does that. */
+  /** csrfToken returns the CSRF token for changing requests, "" with an API token. */
   csrfToken(): Promise<string> {
     if (this.options.token) return Promise.resolve("");
     this.csrf ??= this.call("GET /api/v1/me").then((me) => me.csrf_token);
@@ -110,7 +110,7 @@ export class Client {
     return this.csrf;
   }
 
-  /** forget makes the next change or socket ask for the CSRF token again: after a new sign-in it is another. */
+  /** forget drops the cached CSRF token, which changes with a new sign-in. */
   forget(): void {
     this.csrf = null;
   }
@@ -151,7 +151,7 @@ export class Client {
   }
 }
 
-/** fill puts parameters into a path; those left over are its query. */
+/** fill sets the parameters of a path; the remaining ones become the query. */
 function fill(template: string, params: Record<string, unknown>): string {
   const rest = new URLSearchParams();
   let path = template;
@@ -185,7 +185,7 @@ async function refusalOf(answer: Response): Promise<KagedError> {
       return new KagedError(body.message ?? error, error, answer.status, {}, body.request_id ?? "", body);
     }
   } catch {
-    // A proxy's page is no JSON.
+    // An error page of a proxy is not JSON.
   }
   return new KagedError(`The answer was ${answer.status} ${answer.statusText}.`, "internal", answer.status);
 }

@@ -1,18 +1,18 @@
 import type { Client } from "./client.js";
 import { KagedError } from "./client.js";
 
-/** LineState says where a connection stands: over until the next connect, or for good after close. */
+/** LineState is the state of a connection. over lasts until the next connect, or forever after close. */
 export type LineState = "connecting" | "live" | "waiting" | "over";
 
 export interface LineOwner {
-  /** The path of the socket, asked for at each try. */
+  /** The path of the socket, computed at each attempt. */
   path: () => string;
-  /** The state has changed; retryAt is when a waiting line tries again. */
+  /** The state has changed; retryAt is the time of the next attempt of a waiting line. */
   entered: (state: LineState, retryAt?: number) => void;
   opened?: () => void;
   text: (data: string) => void;
   binary?: (data: ArrayBuffer) => void;
-  /** The connection is gone. The owner calls later, or ends it. */
+  /** The connection is lost. The owner calls later or close. */
   lost: (code: number) => void;
 }
 
@@ -20,7 +20,7 @@ const firstDelay = 250;
 const pingEvery = 20_000;
 const pongWithin = 10_000;
 
-/** Line is one WebSocket to the daemon that is opened again after each loss, with growing pauses. */
+/** Line is a WebSocket to the daemon. It reconnects after each loss, with growing pauses. */
 export class Line {
   state: LineState = "over";
   private socket: WebSocket | null = null;
@@ -28,7 +28,7 @@ export class Line {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private pings: ReturnType<typeof setInterval> | undefined;
   private heard = 0;
-  /** After the network was away a socket may only seem to be there. */
+  /** After a loss of the network, an open socket may be dead. */
   private readonly wake = () => (this.state === "live" ? this.ping() : this.retryNow());
 
   constructor(
@@ -39,7 +39,7 @@ export class Line {
     if (typeof addEventListener === "function") addEventListener("online", this.wake);
   }
 
-  /** connect opens the socket anew, in place of one that is open. */
+  /** connect opens a new socket and drops the current one. */
   async connect(): Promise<void> {
     this.drop();
     this.enter("connecting");
@@ -50,19 +50,19 @@ export class Line {
     }
   }
 
-  /** welcomed is called when the daemon has greeted: from now on the connection is watched. */
+  /** welcomed is called after the daemon's welcome. From then on the connection is checked for silence. */
   welcomed(): void {
     this.delay = firstDelay;
     this.pings = setInterval(() => this.ping(), pingEvery);
     this.enter("live");
   }
 
-  /** soon makes the next pause a short one. */
+  /** soon resets the next pause to the shortest one. */
   soon(): void {
     this.delay = firstDelay;
   }
 
-  /** later plans the next try. */
+  /** later schedules the next attempt. */
   later(atLeast = 0): void {
     if (this.state === "over") return;
     const wait = Math.max(atLeast, this.delay * (0.75 + Math.random() / 2));
@@ -72,18 +72,18 @@ export class Line {
     this.enter("waiting", Date.now() + wait);
   }
 
-  /** retryNow does not wait for the next try. */
+  /** retryNow reconnects without waiting. */
   retryNow(): void {
     if (this.state === "waiting") void this.connect();
   }
 
-  /** rest leaves the connection without another try. */
+  /** rest closes the connection without another attempt. */
   rest(): void {
     this.drop();
     this.enter("over");
   }
 
-  /** close ends it for good. */
+  /** close ends the line; it does not reconnect. */
   close(): void {
     if (typeof removeEventListener === "function") removeEventListener("online", this.wake);
     this.rest();
@@ -94,7 +94,7 @@ export class Line {
     if (this.socket?.readyState === 1) this.socket.send(JSON.stringify({ channel: "control", type, payload }));
   }
 
-  /** sendBinary returns false while the line is not live: the data is lost. */
+  /** sendBinary sends data. It returns false, and drops the data, while the line is not live. */
   sendBinary(data: Uint8Array): boolean {
     if (this.state !== "live" || this.socket?.readyState !== 1) return false;
     this.socket.send(data as Uint8Array<ArrayBuffer>);
@@ -106,7 +106,7 @@ export class Line {
     this.owner.entered(state, retryAt);
   }
 
-  /** drop leaves the connection without a word. */
+  /** drop abandons the connection without a closing handshake. */
   private drop(): void {
     clearTimeout(this.timer);
     clearInterval(this.pings);
@@ -121,7 +121,7 @@ export class Line {
     const make = other ?? globalThis.WebSocket;
     const base = this.client.baseUrl || location.origin;
     const protocols = token ? ["kaged.v1"] : ["kaged.v1", `kaged.csrf.${csrf}`];
-    // Programs that are no browser send the token in a header, which their WebSocket takes as an option.
+    // Outside of browsers, WebSocket takes headers as an option; the token is sent in one.
     const options = token ? { protocols, headers: { Authorization: `Bearer ${token}` } } : protocols;
     const socket = new make(base.replace(/^http/, "ws") + this.owner.path(), options as string[]);
     socket.binaryType = "arraybuffer";
@@ -139,7 +139,7 @@ export class Line {
       this.owner.lost(code);
     };
     socket.onclose = (event) => gone(event.code);
-    // onclose follows at once, but for a refused connection in Node, which tells it by an error alone.
+    // onclose follows, except in Node for a refused connection, which only reports an error.
     socket.onerror = () => setTimeout(() => gone(1006));
   }
 
@@ -148,7 +148,7 @@ export class Line {
     this.send("ping", {});
     setTimeout(() => {
       if (this.state !== "live" || this.heard >= asked) return;
-      this.drop(); // a machine that slept has a socket that only seems to be there
+      this.drop(); // after a sleep of the machine the socket may be dead
       this.owner.lost(1006);
     }, pongWithin);
   }

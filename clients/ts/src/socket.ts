@@ -8,13 +8,13 @@ import type { Frames } from "./types.gen.js";
 export type Frame = { [T in keyof Frames]: { channel: string; seq: number; type: T; payload: Frames[T] } }[keyof Frames];
 
 /**
- * SocketState says where a socket stands:
- * connecting; live; waiting, for the next try; held, by another client; replaced, by another client's takeover; ended,
+ * SocketState is the state of a socket:
+ * connecting; live; waiting, for the next attempt; held, by another client; replaced, by another client's takeover; ended,
  * with its session; closed, by close().
  */
 export type SocketState = "connecting" | "live" | "waiting" | "held" | "replaced" | "ended" | "closed";
 
-/** Gap is a hole in a channel's numbers. */
+/** Gap is a range of missing numbers in a channel. */
 export interface Gap {
   channel: string;
   from: number;
@@ -24,9 +24,9 @@ export interface Gap {
 export interface SocketHandlers {
   /** Each frame once, in the order of its channel. */
   onFrame: (frame: Frame) => void;
-  /** A new state; retryAt is when a waiting socket tries again. */
+  /** The state has changed; retryAt is the time of the next attempt of a waiting socket. */
   onState?: (state: SocketState, retryAt?: number) => void;
-  /** The place to resume at is not kept any more: read what is stored, frames go on from now. */
+  /** The frames after the resume position have expired: read the stored messages; new frames follow. */
   onReset?: () => void;
   /** Frames are missing. */
   onGap?: (gap: Gap) => void;
@@ -34,13 +34,13 @@ export interface SocketHandlers {
 
 export interface SocketOptions {
   channels?: string[];
-  /** The last numbers seen by channel; 0 asks for everything that is kept. Without it, what comes from now on. */
+  /** The last numbers seen, by channel; 0 requests all stored frames. Without it only new frames are received. */
   resume?: Record<string, number>;
-  /** Close the client that holds the session. */
+  /** Disconnect the client that holds the session. */
   takeover?: boolean;
-  /** Show terminals only: there are no frames, and the session stays with the client that holds it. */
+  /** Show terminals only: the socket receives no frames and does not hold the session. */
   terminalsOnly?: boolean;
-  /** The longest pause between tries, in milliseconds. */
+  /** The maximum pause between attempts, in milliseconds. */
   maxDelay?: number;
 }
 
@@ -51,11 +51,11 @@ interface Refusal {
   details?: Record<string, unknown>;
 }
 
-/** SessionSocket follows one session and resumes at the last frame it has seen. */
+/** SessionSocket receives the frames of one session. After an interruption it resumes after the last frame it has seen. */
 export class SessionSocket {
   readonly seen: Record<string, number>;
   private state: SocketState = "connecting";
-  /** What a wait for the next try is called. */
+  /** The state while it waits for the next attempt. */
   private waits: "waiting" | "held" = "waiting";
   private welcome = false;
   private closing = "";
@@ -94,25 +94,25 @@ export class SessionSocket {
     void this.line.connect();
   }
 
-  /** close ends it for good. */
+  /** close ends the socket; it does not reconnect. */
   close(): void {
     this.stop("closed");
   }
 
-  /** retryNow does not wait for the next try. */
+  /** retryNow reconnects without waiting. */
   retryNow(): void {
     this.line.retryNow();
   }
 
-  /** takeOver closes the client that holds the session. */
+  /** takeOver disconnects the client that holds the session, and holds it here. */
   takeOver(): void {
     this.takeover = true;
     void this.line.connect();
   }
 
   /**
-   * terminal shows a background process of the session and types on it. It is subscribed again after each interruption, from the last
-   * byte on. One process has one terminal at a socket: a second call returns another one in its place.
+   * terminal returns the terminal of a background process of the session. It is subscribed again after each interruption, from the last
+   * byte on. A process has one terminal per socket: a second call replaces the first one's terminal.
    */
   terminal(processId: string, handlers: TerminalHandlers, offset = 0): Terminal {
     this.terminals.get(processId)?.close();
@@ -197,7 +197,7 @@ export class SessionSocket {
         break;
     }
     if (!this.welcome && code !== 1008 && this.state === "connecting" && !this.closing) {
-      // A browser does not say why a handshake was refused: the session itself does, and the token may be of an old sign-in.
+      // A browser hides the reason of a refused handshake, so the session is read. The CSRF token may be outdated.
       this.client.forget();
       try {
         const session = await this.client.call("GET /api/v1/sessions/{id}", { id: this.sessionId });

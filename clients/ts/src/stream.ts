@@ -2,28 +2,28 @@ import type { Client } from "./client.js";
 import { KagedError } from "./client.js";
 import type { Frame } from "./socket.js";
 
-/** StreamState says where a stream stands; waiting is for the next try. */
+/** StreamState is the state of a stream; waiting means that it waits for the next attempt. */
 export type StreamState = "connecting" | "live" | "waiting" | "ended" | "closed";
 
 export interface StreamHandlers {
   /** Each frame once, in the order of its channel. */
   onFrame: (frame: Frame) => void;
   onState?: (state: StreamState) => void;
-  /** The place to resume at is not kept any more: read what is stored, frames go on from now. */
+  /** The frames after the resume position have expired: read the stored messages; new frames follow. */
   onReset?: () => void;
 }
 
 const firstDelay = 500;
 const maxDelay = 8_000;
 
-/** SessionStream reads the frames of a session as server-sent events. It holds no session: any number of readers may. */
+/** SessionStream receives the frames of a session as server-sent events. It does not hold the session, so any number of streams may be open. */
 export class SessionStream {
   private state: StreamState = "connecting";
   private delay = firstDelay;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private abort: AbortController | null = null;
 
-  /** place is the id of the last event that was seen; output:0,events:0 asks for everything that is kept, "" for what comes from now on. */
+  /** place is the id of the last event seen; output:0,events:0 requests all stored frames, "" only new ones. */
   constructor(
     private readonly client: Client,
     readonly sessionId: string,
@@ -33,7 +33,7 @@ export class SessionStream {
     void this.read();
   }
 
-  /** close ends it for good. */
+  /** close ends the stream; it does not reconnect. */
   close(): void {
     this.enter("closed");
     clearTimeout(this.timer);
@@ -72,7 +72,7 @@ export class SessionStream {
     this.enter("waiting");
   }
 
-  /** take reads events to the end of the stream, and returns the reason of its closing. */
+  /** take reads events to the end of the stream, and returns the code of its closing event. */
   private async take(body: ReadableStream<Uint8Array>): Promise<string> {
     const reader = body.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader();
     let rest = "";

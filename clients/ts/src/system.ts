@@ -2,21 +2,21 @@ import type { Client } from "./client.js";
 import { Line } from "./line.js";
 import type { SystemFrames } from "./types.gen.js";
 
-/** SystemFrame tells of a change anywhere, with its payload by its type. */
+/** SystemFrame is a notice of a change, with its payload by its type. */
 export type SystemFrame = { [T in keyof SystemFrames]: { channel: "system"; seq: number; type: T; payload: SystemFrames[T] } }[keyof SystemFrames];
 
-/** SystemState says where a system socket stands; waiting is for the next try. */
+/** SystemState is the state of a system socket; waiting means that it waits for the next attempt. */
 export type SystemState = "connecting" | "live" | "waiting" | "closed";
 
 export interface SystemHandlers {
-  /** A change. After a new connection, and after system.missed, what is shown is to be read again: onMissed. */
+  /** A change. After a new connection, and after system.missed, onMissed is called instead. */
   onFrame: (frame: SystemFrame) => void;
-  /** Changes may have been missed: at each new connection, and when the daemon says so. */
+  /** Changes may have been missed: read the shown data again. Called at each new connection and for system.missed. */
   onMissed?: () => void;
   onState?: (state: SystemState) => void;
 }
 
-/** SystemSocket tells of the operator's sessions, projects, approvals and issues. It comes back after every interruption. */
+/** SystemSocket receives notices about the operator's sessions, projects, approvals and issues. It reconnects after interruptions. */
 export class SystemSocket {
   private seq = 0;
   private readonly line: Line;
@@ -34,7 +34,7 @@ export class SystemSocket {
       },
       text: (data) => this.take(JSON.parse(data)),
       lost: () => {
-        // The token may be of an old sign-in.
+        // The CSRF token may be outdated.
         if (this.line.state === "connecting") client.forget();
         this.line.later();
       },
@@ -42,12 +42,12 @@ export class SystemSocket {
     void this.line.connect();
   }
 
-  /** close ends it for good. */
+  /** close ends the socket; it does not reconnect. */
   close(): void {
     this.line.close();
   }
 
-  /** retryNow does not wait for the next try. */
+  /** retryNow reconnects without waiting. */
   retryNow(): void {
     this.line.retryNow();
   }

@@ -1,21 +1,21 @@
 import { KagedError } from "./client.js";
 
-/** PtyPosition tells the number of the next byte: before the first one, and wherever bytes are missing. */
+/** PtyPosition has the offset of the next byte. It precedes the first byte and every gap. */
 export interface PtyPosition {
   process_id: string;
   offset: number;
-  /** Bytes before offset that are not kept any more. */
+  /** The number of missing bytes before offset. */
   missing: number;
-  /** Bytes before this number were written before the subscription. */
+  /** Bytes before this offset were written before the subscription. */
   replay_end: number;
   /** Without a terminal the process's input is a pipe, and it cannot be resized. */
   terminal: boolean;
 }
 
-/** PtyEnded tells the end of the process: no byte follows. */
+/** PtyEnded is the end of the process: no byte follows. */
 export interface PtyEnded {
   process_id: string;
-  /** null if its end was not seen, as when the workspace was restarted. */
+  /** null if it is unknown, as after a restart of the workspace. */
   exit_code: number | null;
   signal: string;
   /** timeout, cancelled, owner_ended, lost, oom, pids, walltime, disk or seccomp; "" if it ended by itself. */
@@ -26,19 +26,19 @@ export interface PtyEnded {
 
 export interface TerminalHandlers {
   /**
-   * What the process wrote, cut anywhere, also inside a character. A replay was written before: answers of a terminal emulator to it
+   * Output of the process, cut anywhere, also inside a character. A replay was written before the subscription: replies of a terminal emulator to it
    * must not be sent as input.
    */
   onData: (data: Uint8Array, replay: boolean) => void;
-  /** Where the output goes on; with missing > 0 the screen is no longer whole. */
+  /** The position of the next output; with missing > 0 the screen is incomplete. */
   onPosition?: (position: PtyPosition) => void;
-  /** The process has ended, and with it the terminal. */
+  /** The process and the terminal have ended. */
   onEnd?: (end: PtyEnded) => void;
-  /** Input or a size was refused, or, if the terminal is closed, the terminal itself. */
+  /** Input or a size was refused; if the terminal is closed, the subscription was refused. */
   onError?: (error: KagedError) => void;
 }
 
-/** What a terminal needs of its socket. */
+/** The functions that a terminal needs of its socket. */
 export interface TerminalLine {
   control(type: string, payload: unknown): unknown;
   binary(data: Uint8Array): boolean;
@@ -51,10 +51,10 @@ const headLength = 27;
 /** The longest input of one frame; the daemon takes frames up to 64 KiB. */
 const maxInput = 32 << 10;
 
-/** Terminal shows one background process of a session and types on it. It outlives interruptions of its socket. */
+/** Terminal is the terminal of one background process of a session. It survives interruptions of its socket. */
 export class Terminal {
   readonly channel: string;
-  /** The number of the next byte. */
+  /** The offset of the next byte. */
   offset: number;
   closed = false;
   private replayEnd = 0;
@@ -70,7 +70,7 @@ export class Terminal {
     this.offset = offset;
   }
 
-  /** write types on the process. It returns false while the socket is away: the input is lost. */
+  /** write sends input to the process. It returns false, and drops the input, while the socket is disconnected. */
   write(input: string | Uint8Array): boolean {
     if (this.closed) return false;
     const data = typeof input === "string" ? new TextEncoder().encode(input) : input;
@@ -92,20 +92,20 @@ export class Terminal {
     this.line.control("pty.resize", { process_id: this.processId, cols, rows });
   }
 
-  /** close ends the subscription; the process goes on. */
+  /** close ends the subscription; the process continues. */
   close(): void {
     if (this.closed) return;
     this.end();
     this.line.control("unsubscribe", { channels: [this.channel] });
   }
 
-  /** subscribe asks for what comes from offset on. Its socket calls it after each welcome. */
+  /** subscribe subscribes from offset on. The socket calls it after each welcome. */
   subscribe(): void {
     this.line.control("subscribe", { channels: [this.channel], addressed: true, offsets: { [this.channel]: this.offset } });
     if (this.size) this.line.control("pty.resize", { process_id: this.processId, ...this.size });
   }
 
-  /** data takes output. */
+  /** data handles output. */
   data(data: Uint8Array): void {
     const replay = this.offset < this.replayEnd;
     const old = replay ? data.subarray(0, this.replayEnd - this.offset) : data.subarray(0, 0);
@@ -115,7 +115,7 @@ export class Terminal {
     if (fresh.length) this.handlers.onData(fresh, false);
   }
 
-  /** event takes a control event. */
+  /** event handles a control event. */
   event(type: string, payload: unknown): void {
     if (type === "pty.position") {
       const position = payload as PtyPosition;
@@ -128,7 +128,7 @@ export class Terminal {
     }
   }
 
-  /** refused takes an error of control. */
+  /** refused handles an error on control. */
   refused(error: KagedError): void {
     if (error.details["subscribed"] === false) this.end();
     this.handlers.onError?.(error);
@@ -147,7 +147,7 @@ export interface BinaryFrame {
   event: boolean;
 }
 
-/** parseBinary reads a binary frame that names its process; undefined for any other. */
+/** parseBinary parses a binary frame with a process id. It returns undefined for other frames. */
 export function parseBinary(buffer: ArrayBuffer): BinaryFrame | undefined {
   const bytes = new Uint8Array(buffer);
   const kind = bytes[0];

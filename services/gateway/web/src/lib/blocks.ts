@@ -30,7 +30,7 @@ export function blocksOf(parts: MessagePart[], key: string, runId: string, step 
 
 /**
  * keepKeys gives stored blocks the keys of the blocks that frames had made of the same answer. Rows stay the same elements
- * then, and the reader is not moved. What frames told as one text stays one. Durations and notices, which are not stored, stay
+ * then, and the scroll position stays. A text that frames sent as one stays one. Durations and notices, which are not stored, stay
  * too; of an answer that was cut off, whose last step is not stored, also the text that was seen.
  */
 export function keepKeys(stored: Block[], live: Block[], cut = false): Block[] {
@@ -64,7 +64,7 @@ function same(block: Block, one: Block, cut: boolean): boolean {
   return !cut || one.text.startsWith(block.text) || block.text.startsWith(one.text);
 }
 
-/** begin makes a log ready for frames that tell an answer from its beginning. What a reader has seen of it stays in their sight. */
+/** begin prepares a log for frames that repeat an answer from its beginning. The blocks already shown stay visible. */
 export function begin(log: Log): void {
   log.seen = shown(log);
   log.blocks = [];
@@ -76,8 +76,8 @@ export function shown(log: Log): Block[] {
 }
 
 /**
- * settle takes what frames tell anew in place of what was seen, once it tells no less, or at its end. A run that goes on after a
- * restart tells only its further steps: the complete ones stay before them.
+ * settle replaces the shown blocks by the repeated ones, once these cover them, or at the end of the answer. A run that continues after a
+ * restart only sends its further steps, so the completed steps stay before them.
  */
 export function settle(log: Log, over = false): void {
   if (log.seen.length === 0) return;
@@ -93,7 +93,7 @@ export function settle(log: Log, over = false): void {
 
 const done = (block: Block) => block.kind === "tool" && block.call.output !== null;
 
-/** repeats says whether blocks are told from the beginning of those that were seen. */
+/** repeats reports whether blocks begin like the shown ones. */
 function repeats(blocks: Block[], seen: Block[]): boolean {
   const calls = new Set(seen.flatMap((one) => (one.kind === "tool" && done(one) ? [one.call.id] : [])));
   if (blocks.some((one) => one.kind === "tool")) return blocks.some((one) => one.kind === "tool" && calls.has(one.call.id));
@@ -106,7 +106,7 @@ function firstText(blocks: Block[]): string | undefined {
   return undefined;
 }
 
-/** covers says whether blocks tell no less than others do. */
+/** covers reports whether blocks contain at least the content of others. */
 export function covers(blocks: Block[], others: Block[]): boolean {
   const [a, b] = [amount(blocks), amount(others)];
   return a.every((n, i) => n >= b[i]!);
@@ -128,7 +128,7 @@ export function append(log: Log, kind: "text" | "thinking", text: string, key: (
   else log.blocks.push({ kind, key: key(), text });
 }
 
-/** change replaces a call by a changed copy, so that only its row is drawn again. */
+/** change replaces a call by a changed copy, so that only its row is redrawn. */
 export function change(log: Log, id: string, by: (call: ToolCall) => Partial<ToolCall>): boolean {
   for (let i = log.blocks.length - 1; i >= 0; i--) {
     const block = log.blocks[i]!;
@@ -140,7 +140,7 @@ export function change(log: Log, id: string, by: (call: ToolCall) => Partial<Too
   return false;
 }
 
-/** retract drops what was said since the last tool result. */
+/** retract removes the texts since the last tool result. */
 export function retract(log: Log, key: string, reason: string): void {
   let end = log.blocks.length;
   while (end > 0) {

@@ -1,9 +1,9 @@
-/** Daemon is what the answers of the daemon tell beside their bodies. */
+/** Daemon is the state of the daemon, from the headers of its answers. */
 class Daemon {
-  /** The version that answers now; the page was loaded from another where changed is set. */
+  /** The daemon's version. changed is true if the page was loaded from a different version or console. */
   version = $state("");
   changed = $state(false);
-  /** Whether the last request got an answer. */
+  /** Whether the last request was answered. */
   reachable = $state(true);
   signedOut = $state(false);
   warnings = $state.raw<string[]>([]);

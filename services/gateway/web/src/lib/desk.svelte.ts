@@ -1,10 +1,10 @@
 import type { SystemFrame } from "@kaged/client";
 import { kaged } from "./api";
 
-/** Wanted says whether a frame changes what is shown. */
+/** Wanted reports whether a frame affects a view. */
 export type Wanted = (frame: SystemFrame) => boolean;
 
-/** Desk tells views of changes anywhere, by the one system socket of the page. While it is not live, views ask every so often. */
+/** Desk notifies views of changes, by the page's one system socket. While the socket is not live, views poll. */
 class Desk {
   live = $state(false);
   private readonly views = new Map<() => void, Wanted>();
@@ -30,7 +30,7 @@ class Desk {
     for (const read of this.views.keys()) read();
   }
 
-  /** on calls read after each change that is wanted, and whenever changes may have been missed. */
+  /** on calls read after each wanted change, and when changes may have been missed. */
   on(wanted: Wanted, read: () => void): () => void {
     this.views.set(read, wanted);
     return () => this.views.delete(read);
@@ -39,7 +39,7 @@ class Desk {
 
 export const desk = new Desk();
 
-/** soon returns a function that calls read a little later, however often it is called until then, and at most every so many milliseconds. */
+/** soon returns a function that calls read once after a short delay, and at most once per every milliseconds. */
 export function soon(read: () => unknown, every: number): () => void {
   let last = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -1,4 +1,4 @@
-/** Line is a line of a unified diff with its numbers on both sides. */
+/** Line is a line of a unified diff, with its line numbers on both sides. */
 export interface Line {
   kind: "same" | "add" | "del" | "hunk" | "file" | "note";
   text: string;
@@ -13,7 +13,7 @@ export interface FileDiff {
   removed: number;
 }
 
-/** parse reads a unified diff of any number of files. Lines of a hunk are counted, so that "--- x" in a text is a text. */
+/** parse parses a unified diff of any number of files. It counts the lines of a hunk, so a changed line that begins with "---" is not a header. */
 export function parse(diff: string): FileDiff[] {
   const files: FileDiff[] = [];
   let file: FileDiff | null = null;

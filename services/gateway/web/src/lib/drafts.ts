@@ -1,4 +1,4 @@
-/** Drafts are texts that are being written. They outlive reloads, and end when they are sent. */
+/** Drafts are unsent texts. They survive reloads and are removed when they are sent. */
 const prefix = "kaged.draft.";
 
 export const draft = {
@@ -7,7 +7,7 @@ export const draft = {
     try {
       text ? localStorage.setItem(prefix + key, text) : localStorage.removeItem(prefix + key);
     } catch {
-      // The store is full or forbidden: the text stays in the page.
+      // The storage is full or forbidden: the text stays in the page only.
     }
   },
 };

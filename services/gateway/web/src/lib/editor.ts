@@ -5,7 +5,7 @@ import { EditorState, RangeSetBuilder, StateEffect, StateField } from "@codemirr
 import { Decoration, type DecorationSet, drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-/** Mark is a line that something is wrong with. */
+/** Mark is an error at a line. */
 export interface Mark { line: number; message: string }
 
 export interface Handle {
@@ -42,7 +42,7 @@ const colours = HighlightStyle.define([
   { tag: [tags.bool, tags.null, tags.number, tags.keyword], class: "hl-literal" }, { tag: tags.heading, class: "hl-keyword" },
 ]);
 
-/** editor makes a CodeMirror, whose style sheet has the nonce of the page. */
+/** editor creates a CodeMirror editor whose style sheet has the nonce of the page. */
 export function editor(host: HTMLElement, options: Options): Handle {
   const place = document.createElement("div");
   host.append(place);
@@ -53,7 +53,7 @@ export function editor(host: HTMLElement, options: Options): Handle {
       doc: options.value,
       extensions: [
         EditorView.cspNonce.of(nonce), lineNumbers(), history(), drawSelection(), highlightActiveLine(), marked, EditorView.lineWrapping, syntaxHighlighting(colours),
-        // Tab leaves the editor: a keyboard must not be caught in it.
+        // Tab leaves the editor, so that keyboard users are not trapped in it.
         keymap.of([{ key: "Mod-s", run: () => (options.onsave(), true) }, ...defaultKeymap, ...historyKeymap]),
         ...(options.yaml ? [yaml()] : []),
         EditorView.contentAttributes.of({ "aria-label": options.label, spellcheck: "false", tabindex: "0" }),

@@ -1,7 +1,7 @@
 import type { Session, SessionMessage } from "@kaged/client";
 import { kaged } from "./api";
 
-/** exported writes a session down: as a text for people, or a line of JSON for each message. */
+/** exported returns a session as Markdown, or as one line of JSON per message. */
 export async function exported(session: Session, form: "markdown" | "jsonl"): Promise<string> {
   const messages: SessionMessage[] = [];
   for await (const one of kaged.items("GET /api/v1/sessions/{session_id}/messages", { session_id: session.id })) messages.push(one);
@@ -19,14 +19,14 @@ export async function exported(session: Session, form: "markdown" | "jsonl"): Pr
   return lines.join("\n");
 }
 
-/** fenced is a text in a fence that it cannot close. */
+/** fenced returns a text in a code fence that is longer than any fence in the text. */
 function fenced(text: string): string {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map((match) => match[0].length));
   const fence = "`".repeat(longest + 1);
   return `${fence}\n${text}\n${fence}`;
 }
 
-/** save gives a text to the browser as a file. */
+/** save downloads a text as a file. */
 export function save(name: string, text: string): void {
   const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
   const link = document.createElement("a");

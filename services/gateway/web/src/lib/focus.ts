@@ -1,4 +1,4 @@
-/** land gives the keyboard a place if its own is gone: the next question, the field to write in, else the view. */
+/** land moves a lost keyboard focus to the next question, the composer, or the view. */
 export function land(): void {
   if (document.activeElement && document.activeElement !== document.body) return;
   for (const place of ["#main .ask", "#main .composer textarea", "#main"]) {
@@ -9,7 +9,7 @@ export function land(): void {
   }
 }
 
-/** lands is an attachment: when its element goes while the keyboard is in it, the keyboard lands. */
+/** lands is an attachment: if its element is removed while it has the keyboard focus, it calls land. */
 export function lands(node: HTMLElement): () => void {
   let inside = false;
   const enter = () => (inside = true);

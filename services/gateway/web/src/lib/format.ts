@@ -1,6 +1,6 @@
 const units: Array<[number, string]> = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"], [1000, "s"]];
 
-/** ago says how long before now a moment was, in one unit. */
+/** ago returns the time since a moment, in one unit. */
 export function ago(at: number | null | undefined, now: number): string {
   if (!at) return "";
   const passed = Math.max(0, now - at);
@@ -9,12 +9,12 @@ export function ago(at: number | null | undefined, now: number): string {
   return "now";
 }
 
-/** within says how much time is left until a moment. */
+/** within returns the time left until a moment. */
 export function within(at: number, now: number): string {
   return at <= now ? "no time" : span(at - now);
 }
 
-/** span says a duration in one or two units. */
+/** span returns a duration in one or two units. */
 export function span(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "";
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -24,13 +24,13 @@ export function span(ms: number | null | undefined): string {
   return `${Math.floor(ms / 86_400_000)} d ${Math.floor((ms % 86_400_000) / 3_600_000)} h`;
 }
 
-/** moment is an absolute time, for titles. */
+/** moment returns an absolute time, for titles. */
 export const moment = (at: number | null | undefined) => (at ? moments.format(at) : "");
 
-/** A formatter that is made once: making one takes longer than to draw a row. */
+/** One formatter for all calls, because creating one takes longer than drawing a row. */
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 
-/** count is a number with few digits. */
+/** count returns a number with few digits. */
 export function count(n: number | null | undefined): string {
   if (n === null || n === undefined) return "–";
   if (n < 1000) return String(n);
@@ -39,7 +39,7 @@ export function count(n: number | null | undefined): string {
   return `${(n / 1_000_000).toFixed(1)}M`;
 }
 
-/** money is US dollars; an unknown price is said and is not 0. */
+/** money returns US dollars. An unknown price is shown as "no price" and not as 0. */
 export function money(usd: number | null | undefined): string {
   if (usd === null || usd === undefined) return "no price";
   if (usd === 0) return "$0";
@@ -53,7 +53,7 @@ export function bytes(n: number): string {
   return `${(n / (1 << 30)).toFixed(1)} GiB`;
 }
 
-/** shortPath leaves the parts of an agent's tree path that people read. */
+/** agentName returns an agent's tree path without its technical parts. */
 export const agentName = (path: string) => path.replace(/^primary(\.subagents\.)?/, "").replaceAll(".subagents.", " / ") || "primary";
 
 export const firstLine = (text: string, limit = 120) => {

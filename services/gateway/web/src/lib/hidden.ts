@@ -1,4 +1,4 @@
-/** Piece is text, or a character that eyes do not see, in the form \u{202E}. */
+/** Piece is a text, or an invisible character in the form \u{202E}. */
 export interface Piece {
   text: string;
   hidden: boolean;
@@ -9,7 +9,7 @@ export interface Piece {
 const unseen =
   /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\u034F\u115F\u1160\u17B4\u17B5\u180B-\u180F\u2800\u3164\uFFA0\uFE00-\uFE0F\u{E0100}-\u{E01EF}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000]/gu;
 
-/** pieces parts a text at characters that are not seen. */
+/** pieces splits a text at invisible characters. */
 export function pieces(text: string): Piece[] {
   const found: Piece[] = [];
   let from = 0;
@@ -26,8 +26,8 @@ export function pieces(text: string): Piece[] {
 
 export const hasHidden = (text: string) => pieces(text).some((piece) => piece.hidden);
 
-/** plain is a text in one string, with what is not seen written out. */
+/** plain returns a text with its invisible characters in the form \u{202E}. */
 export const plain = (text: string) => pieces(text).map((piece) => piece.text).join("");
 
-/** mixed reports whether a text has Latin letters beside ones that look like them. */
+/** mixed reports whether a text has Latin letters and letters of other scripts that look like them. */
 export const mixed = (text: string) => /\p{Script=Latin}/u.test(text) && /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Cherokee}\uFF21-\uFF5A]/u.test(text);

@@ -24,7 +24,7 @@ async function core() {
   return hljs;
 }
 
-/** tokens parts code into kinds. The library's HTML is not looked at: its tree is. */
+/** tokens splits code into tokens. It uses the library's tree and not its HTML. */
 export async function tokens(code: string, language: string): Promise<Token[]> {
   if (!language || code.length > 200_000) return [{ text: code, scope: "" }];
   const hljs = await (loading ??= core());

@@ -4,16 +4,16 @@ import { daemon } from "./daemon.svelte";
 import { desk, soon, type Wanted } from "./desk.svelte";
 import { afterInteractive, interactive } from "./marks";
 
-/** Pauses between readings while the system socket is away, for a page in view and a hidden one. */
+/** Polling intervals while the system socket is not live, for a visible and a hidden page. */
 const often = 2500;
 const seldom = 15_000;
-/** What no frame tells, commands and spend, is read again after so long while agents work, and while none does. */
+/** Intervals for reading commands and spend, which have no frames, while runs are in progress and while the sessions are idle. */
 const atWork = 5000;
 const atRest = 60_000;
 
 const wanted: Wanted = (frame) => frame.type !== "issue.created" && frame.type !== "issue.updated" && frame.type !== "system.hello";
 
-/** Inbox is what waits, works and is done over all sessions. It is read for the whole console. */
+/** Inbox has the pending approvals, the running work and the recent sessions, for the whole console. */
 class Inbox {
   sessions = $state.raw<FoundSession[]>([]);
   approvals = $state.raw<Approval[]>([]);
@@ -54,7 +54,7 @@ class Inbox {
     else begin();
   }
 
-  /** again reads everything now, projects and spend too. */
+  /** again reads everything now, including projects and spend. */
   again(): void {
     this.stale = true;
     this.soon(0);
@@ -97,7 +97,7 @@ class Inbox {
     else this.soon(document.hidden ? seldom : often);
   }
 
-  /** tell notifies of what is new and not in view: one notification for a session. */
+  /** tell shows browser notifications of new approvals and ended runs, one per session, unless the session is in view. */
   private tell(approvals: Approval[], sessions: FoundSession[]): void {
     for (const one of approvals) {
       if (!this.known.has(one.id) && this.loaded) this.say(one.session_id, "needs your approval", sessions);

@@ -9,7 +9,7 @@ import { gfmStrikethrough } from "micromark-extension-gfm-strikethrough";
 import { gfmTable } from "micromark-extension-gfm-table";
 import { gfmTaskListItem } from "micromark-extension-gfm-task-list-item";
 
-/** Longer texts are shown as they are. */
+/** Longer texts are shown without formatting. */
 export const longest = 256 * 1024;
 
 const options = {
@@ -17,7 +17,7 @@ const options = {
   mdastExtensions: [gfmTableFromMarkdown(), gfmStrikethroughFromMarkdown(), gfmAutolinkLiteralFromMarkdown(), gfmTaskListItemFromMarkdown()],
 };
 
-/** parse returns the tree of a text, null for one that is too long to be parsed while someone waits. */
+/** parse returns the tree of a text, or null for a text that is too long. */
 export function parse(text: string): Root | null {
   if (text.length > longest) return null;
   try {
@@ -27,47 +27,47 @@ export function parse(text: string): Root | null {
   }
 }
 
-/** Part is a piece of a text that is parsed by itself. A part that is done does not change when more text follows. */
+/** Part is a part of a text that is parsed separately. A completed part does not change when text is appended. */
 export interface Part {
   /** Where it begins in the text. */
   at: number;
   text: string;
   tree: Root | null;
-  /** Whether it goes on a block that was too long, so that no gap is before it. */
+  /** Whether it continues a block that was cut, so that no gap precedes it. */
   joined: boolean;
-  /** Lines of a code block whose end is still to come, as they are. */
+  /** Raw lines of an unfinished code block. */
   code: boolean;
 }
 
-/** A block that grows past longestOpen is cut, so that a long one costs no more for each word than a short one. */
+/** A block longer than longestOpen is cut, so that the cost of appending a word does not grow with the block. */
 const longestOpen = 2048;
 const longestTable = 16 * 1024;
-/** The open block is parsed for at most a fourth of the time. */
+/** Parsing the open block may take at most a quarter of the time. */
 const rests = 3;
-/** Code that is still written is drawn in pieces of so many characters. */
+/** An unfinished code block is drawn in pieces of this many characters. */
 const codePiece = 4096;
 
-/** Parts parses a text that grows: what is done is parsed once, and only the block at its end again. */
+/** Parts parses a growing text: completed blocks are parsed once, and only the last block is parsed again. */
 export class Parts {
   private done: Part[] = [];
   private text = "";
-  /** Where the open block begins, and the first line of it that was not looked at. */
+  /** The start of the open block, and its first unscanned line. */
   private from = 0;
   private line = 0;
   private fence = "";
   private blank = false;
   private joined = false;
   private table = false;
-  /** The last line of the open block that a list, a quote or a table may be cut at. */
+  /** The last line at which a list, quote or table in the open block may be cut. */
   private cut = 0;
   private pieces: Part[] = [];
-  /** The open block as it was last parsed, and when it may be parsed again. */
+  /** The last parsed state of the open block, and the time at which it may be parsed again. */
   private open: Part | null = null;
   private next = 0;
-  /** In how many milliseconds the end of the text is to be asked for again, 0 for never: of returned less than the whole. */
+  /** The delay in milliseconds until of must be called again, because it returned less than the whole text; 0 for never. */
   wait = 0;
 
-  /** of returns the parts of a text. Where it goes on the text of the last call, parts that were done are the same objects. */
+  /** of returns the parts of a text. If it continues the text of the last call, completed parts are the same objects. */
   of(text: string, live: boolean): Part[] {
     if (text.length < this.text.length || !text.startsWith(this.text)) this.reset();
     this.text = text;
@@ -100,11 +100,11 @@ export class Parts {
     this.blank = this.joined = this.table = false;
   }
 
-  /** scan reads the lines that came since the last call. What it settles depends on the text alone, not on how it came. */
+  /** scan reads the new lines. Its result depends only on the text, not on the pieces in which it arrived. */
   private scan(): void {
     const { text } = this;
     for (;;) {
-      // Of a line that is not whole its first character tells whether a block begins.
+      // In an incomplete line, the first character decides whether a block begins.
       if (this.blank && !this.fence && this.line > this.from && this.line < text.length && begins.test(text[this.line]!)) this.settle(this.line);
       const end = text.indexOf("\n", this.line);
       const start = Math.max(this.line, this.from);
@@ -122,7 +122,7 @@ export class Parts {
     }
   }
 
-  /** read looks at the beginning of a whole line. */
+  /** read examines the beginning of a complete line. */
   private read(line: string): void {
     const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1];
     if (mark && !this.fence) {
@@ -146,7 +146,7 @@ export class Parts {
     this.pieces = [];
   }
 
-  /** openCode draws code that is still written without parsing it. */
+  /** openCode returns an unfinished code block without parsing it. */
   private openCode(rest: string): Part[] {
     const from = this.from;
     const body = rest.indexOf("\n") + 1;
@@ -161,10 +161,10 @@ export class Parts {
   }
 }
 
-/** begins is the first character of a line that begins another block after an empty line. */
+/** begins matches the first character of a line that starts a new block after an empty line. */
 const begins = /[^\s\-*+\d>|]/;
 
-/** between returns a place between two words, where the second begins no block, and as late as may be. */
+/** between returns the last position between two words at which the second word does not start a block. */
 function between(text: string, from: number, until: number): number {
   for (let at = text.lastIndexOf(" ", until - 1), tries = 0; at > from && tries < 50; at = text.lastIndexOf(" ", at - 1), tries++) {
     if (/^(?:\p{L}|\d[^\s.)]*\s)/u.test(text.slice(at + 1, at + 40))) return at + 1;
@@ -176,14 +176,14 @@ function part(at: number, text: string, joined = false, done = false): Part {
   return { at, text, tree: done ? kept(text) : parse(text), joined, code: false };
 }
 
-/** plain is text that means nothing but itself wherever it follows such text within a line. */
+/** plain matches text without Markdown meaning inside a line. */
 const plain = /^[\p{L}\p{N} ,.'"]+$/u;
-/** A line that cannot become another kind of block by more words. */
+/** A line that more words cannot turn into another kind of block. */
 const settled = /^[^<]*(\p{L}|\d +[^ .)])[^<]*$/u;
-/** What may become a link when more of the word comes. */
+/** Text that may become a link when the word continues. */
 const mayLink = /www|[@:/]\S*$/i;
 
-/** grown returns a part with more text without parsing it, null where that may mean more than words at the end of a line. */
+/** grown returns a part with appended text without parsing it, or null if the text may be more than words at the end of a line. */
 function grown(open: Part, text: string): Part | null {
   if (!open.tree || open.text === text || !text.startsWith(open.text)) return null;
   const before = open.text.trimEnd();
@@ -194,7 +194,7 @@ function grown(open: Part, text: string): Part | null {
   return tree ? { ...open, text, tree: tree as Root } : null;
 }
 
-/** lengthened returns a copy of a node with more text at its end, null where no paragraph ends in text. */
+/** lengthened returns a copy of a node with appended text, or null if it does not end with a text in a paragraph. */
 function lengthened(node: unknown, added: string, inText = false): unknown {
   const { type, value, children } = node as { type: string; value?: string; children?: unknown[] };
   if (type === "text" && inText && value && plain.test(value.slice(-1))) return { ...(node as object), value: value + added };
@@ -203,7 +203,7 @@ function lengthened(node: unknown, added: string, inText = false): unknown {
   return last && { ...(node as object), children: [...children.slice(0, -1), last] };
 }
 
-/** Trees of texts that do not grow, for rows that are drawn again. */
+/** A cache of the trees of complete texts. */
 const trees = new Map<string, Root | null>();
 const treesKept = 600;
 
@@ -221,7 +221,7 @@ function kept(text: string): Root | null {
 
 export interface Link { href: string; host: string }
 
-/** link returns where a link may lead, null where it may not: only to the web, and its host is shown. */
+/** link returns the target of an allowed link, with its host to show, or null. Only links to the web are allowed. */
 export function link(url: string): Link | null {
   try {
     const parsed = new URL(url);

@@ -1,14 +1,14 @@
 import { desk, soon, type Wanted } from "./desk.svelte";
 
-/** Again says when a resource is read again besides after a change of its own. */
+/** Again has the triggers for reading a resource again. */
 export interface Again {
-  /** Every so many milliseconds. */
+  /** The interval, in milliseconds. */
   every?: number;
-  /** After changes that the system socket tells; every counts then only while that is away. */
+  /** Changes reported by the system socket. With it, every applies only while the socket is not live. */
   on?: Wanted;
 }
 
-/** Resource is an answer that is read again: after changes, every so often, and when the page is looked at. */
+/** Resource is an answer that is kept fresh: it is read again after changes, at an interval, and when the page becomes visible. */
 export class Resource<T> {
   data = $state.raw<T | undefined>(undefined);
   error = $state.raw<unknown>(null);
@@ -47,7 +47,7 @@ export class Resource<T> {
   }
 }
 
-/** use makes a resource that ends with its component. */
+/** use returns a resource that is closed with its component. */
 export function use<T>(ask: () => Promise<T>, again: Again = {}): Resource<T> {
   const resource = new Resource(ask, again);
   $effect(() => () => resource.close());

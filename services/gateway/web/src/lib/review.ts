@@ -1,26 +1,26 @@
 import type { FileChange } from "@kaged/client";
 import { parse, type Line } from "./diff";
 
-/** Comment is what an operator says about a line. */
+/** Comment is an operator's comment on a line. */
 export interface Comment { path: string; side: "old" | "new"; line: number; text: string; code: string }
 
-/** Seen is a changed file as the review shows it. */
+/** Change is a changed file in the review. */
 export interface Change extends FileChange {
   /** The earlier path of a renamed file, "" for another. */
   from: string;
 }
 
-/** place is where a line stands, and placeKey the same as a text. */
+/** place returns the position of a line, and placeKey a position as a string. */
 export const place = (path: string, line: Line) => (line.kind === "del" ? { path, side: "old" as const, line: line.old ?? 0 } : { path, side: "new" as const, line: line.now ?? 0 });
 export const placeKey = (c: { path: string; side: string; line: number }) => `${c.path}\n${c.side}\n${c.line}`;
 
-/** commentText is all comments as one message to the agent, in the order of files and lines. */
+/** commentText returns all comments as one message to the agent, in the order of files and lines. */
 export function commentText(comments: Comment[]): string {
   const order = [...comments].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : a.line - b.line));
   return "Comments on your changes:\n\n" + order.map((one) => `${one.path}:${one.line}${one.side === "old" ? " (removed line)" : ""}\n    ${one.code}\n${one.text}`).join("\n\n");
 }
 
-/** gone returns the comments whose line is shown no more, because the file has changed since. */
+/** gone returns the comments on lines that are no longer shown, because the file has changed. */
 export function gone(comments: Comment[], files: Change[]): Comment[] {
   const shown = new Map<string, string>();
   const about = new Set(comments.map((one) => one.path));
@@ -51,7 +51,7 @@ export function renamed(files: FileChange[]): Change[] {
   return out.filter((_, i) => !taken.has(files[i]!));
 }
 
-/** folded says why a file is not unfolded by itself, "" for one that is. */
+/** folded returns the reason for showing a file folded, or "". */
 export function folded(file: FileChange): string {
   if (/(^|\/)(package-lock\.json|pnpm-lock\.yaml|yarn\.lock|go\.sum|Cargo\.lock|poetry\.lock|uv\.lock)$|\.min\.(js|css)$|\.(pb|gen|sql)\.go$/.test(file.path)) return "It is a generated file.";
   return (file.added ?? 0) + (file.removed ?? 0) > 1500 || (file.diff?.length ?? 0) > 48_000 ? "It is long." : "";

@@ -1,4 +1,4 @@
-/** Router holds the address; everything that matters in a view is in it. */
+/** Router holds the URL, which has the state of a view. */
 class Router {
   path = $state(location.pathname);
   query = $state.raw(new URLSearchParams(location.search));
@@ -34,7 +34,7 @@ class Router {
     this.go(this.path + (text ? `?${text}` : ""), replace);
   }
 
-  /** follow takes clicks on links of the console itself. */
+  /** follow handles clicks on links within the console. */
   private follow(event: MouseEvent): void {
     const link = (event.target as Element | null)?.closest?.("a[href]") as HTMLAnchorElement | null;
     if (!link || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -56,5 +56,5 @@ function decode(segment: string): string {
 
 export const router = new Router();
 
-/** to builds a path of encoded segments. */
+/** to returns a path of encoded segments. */
 export const to = (...segments: Array<string | number>) => "/" + segments.map((s) => encodeURIComponent(String(s))).join("/");

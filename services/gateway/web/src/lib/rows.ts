@@ -10,10 +10,10 @@ export type Row =
   | { key: string; kind: "wait"; text: string; turn: number }
   | { key: string; kind: "end"; log: Log; turn: number };
 
-/** Density says how much is shown: what was said, the usual, or everything. */
+/** Density is the level of detail: texts only, the default, or everything. */
 export type Density = "talk" | "normal" | "all";
 
-/** A stored answer is laid out once for each density. */
+/** The rows of stored answers are cached by density. */
 const laidOut = new WeakMap<Log, { density: Density; turn: number; rows: Row[] }>();
 const turnRows = new WeakMap<Turn, Row>();
 /** A block is replaced when it changes: until then its row is the same, and is not drawn anew. */
@@ -44,7 +44,7 @@ function rowOfTurn(turn: Turn): Row {
   return row;
 }
 
-/** rowsOf lays a session's conversation out: what is stored in its order, then what is being written. */
+/** rowsOf returns the rows of a session's conversation: the stored entries in order, then the messages in progress. */
 export function rowsOf(t: Transcript, density: Density): Row[] {
   const rows: Row[] = [];
   const stored = new Set<string>();
@@ -52,7 +52,7 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
   for (const entry of t.entries) {
     if ("turn" in entry) {
       n = entry.turn.n;
-      // A message that steered a run stands inside of its answer.
+      // A steering message is shown inside its run's answer.
       if (t.within.has(entry.turn)) continue;
       rows.push(rowOfTurn(entry.turn));
       for (const block of t.notices.get(entry.turn.runId ?? "") ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: n });
@@ -66,7 +66,7 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
   return rows;
 }
 
-/** height guesses how tall a row is before it is drawn, in pixels. */
+/** height estimates the height of a row before it is drawn, in pixels. */
 export function height(row: Row): number {
   switch (row.kind) {
     case "turn": return 58 + 24 * lines(row.turn.text, 90);
@@ -89,7 +89,7 @@ function lines(text: string, width: number): number {
   return sum;
 }
 
-/** logRows lays out what one agent did. */
+/** logRows returns the rows of one agent's log. */
 export function logRows(log: Log, density: Density, turn: number, rows: Row[] = []): Row[] {
   const blocks = shown(log);
   const last = blocks.length - 1;
@@ -128,12 +128,12 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
   return rows;
 }
 
-/** stopText says why an answer is not whole, "" for one that is and for one with an error. */
+/** stopText returns the reason for an incomplete answer, and "" for a complete answer or one with an error. */
 export function stopText(log: Log): string {
   if (log.error) return "";
-  if (log.stop === "aborted") return "Stopped. What was done until then is kept.";
+  if (log.stop === "aborted") return "Stopped. The completed work is kept.";
   return log.stop === "length" ? "The answer ends here: it reached the model's limit of output." : "";
 }
 
-/** foldable tools only read: many of them in a row are one line. */
+/** foldable tools only read. Consecutive calls of them are folded into one line. */
 const foldable = (name: string) => /^(file\.(read|list)|search\.|code\.lsp$|memory\.)/.test(name);

@@ -5,7 +5,7 @@ import type { Change } from "./review";
 import { resultOf, text } from "./tools";
 import { blocksOf } from "./blocks";
 
-/** changesOfRun is what the file tools of one run wrote, by its agents of every depth. What commands changed is in the sum alone. */
+/** changesOfRun returns the changes by file tools in one run, of agents at every depth. Changes by commands are only in the session's sum. */
 export async function changesOfRun(session: string, run: string): Promise<Change[]> {
   const found = new Map<string, Change>();
   const take = async (agent: string, steps: RunStep[]) => {
@@ -38,7 +38,7 @@ function add(found: Map<string, Change>, agent: string, path: string, diff: stri
   });
 }
 
-/** only is the part of a diff that is about one file. */
+/** only returns the part of a diff for one file. */
 function only(diff: string, path: string): string {
   const files = parse(diff);
   if (files.length <= 1) return diff.endsWith("\n") ? diff : diff + "\n";

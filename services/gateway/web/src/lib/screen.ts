@@ -2,11 +2,11 @@ import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Emulator } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 
-/** Screen shows the bytes of a process, and tells what is typed. */
+/** Screen shows the output of a process and reports typed input. */
 export interface Screen {
-  /** Shows bytes. Old ones, of a replay, are not answered: a program asks a terminal for its name and size, once. */
+  /** Shows bytes. The emulator does not reply to queries in a replay, because they were answered before. */
   write(data: Uint8Array, old: boolean): void;
-  /** Whether keys are taken. */
+  /** Whether typed input is accepted. */
   typing(yes: boolean): void;
   reset(): void;
   fit(): { cols: number; rows: number };
@@ -15,7 +15,7 @@ export interface Screen {
 
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="kaged-style"]')?.content ?? "";
 
-/** styled runs what makes style sheets; they carry the nonce of the page's policy. */
+/** styled runs a function that creates style sheets, and gives them the nonce of the page's policy. */
 function styled<T>(make: () => T): T {
   const create = document.createElement;
   document.createElement = function (this: Document, name: string, options?: ElementCreationOptions) {
@@ -30,7 +30,7 @@ function styled<T>(make: () => T): T {
   }
 }
 
-/** open makes a screen in an element. Titles and links of a program are not followed. */
+/** open creates a screen in an element. Titles and links from a program are ignored. */
 export function open(box: HTMLElement, onkeys: (keys: string) => void): Screen {
   const colour = (name: string) => getComputedStyle(box).getPropertyValue(name).trim();
   const style = getComputedStyle(box);
@@ -44,7 +44,7 @@ export function open(box: HTMLElement, onkeys: (keys: string) => void): Screen {
   styled(() => emulator.open(box));
   let old = 0;
   emulator.onData((keys) => { if (old === 0) onkeys(keys); });
-  // Shift Tab leaves the terminal; keys with Ctrl or Meta that the console uses stay its own only outside of it.
+  // Shift Tab leaves the terminal. The console's shortcuts with Ctrl or Meta work only outside of it.
   emulator.attachCustomKeyEventHandler((event) => !(event.key === "Tab" && event.shiftKey));
   return {
     write(data, isOld) {

@@ -3,10 +3,10 @@ import { kaged, KagedError } from "./api";
 import { interactive } from "./marks";
 import { Transcript, type Log } from "./transcript";
 
-/** How many messages the first page has, and each older one. */
+/** The number of messages of the first page, and of each older page. */
 const firstPage = 60;
 const olderPage = 200;
-/** How many pages of what is new are read before the conversation is read anew from its end. */
+/** If more new pages than this are missing, the conversation is read again from its end. */
 const newPages = 5;
 
 /**
@@ -18,15 +18,15 @@ const frameTime = 17;
 const mostCost = 100;
 const costParts = 4;
 
-/** How long after a model call the cost is read again, which no frame tells. */
+/** The delay after a model call until the cost is read again. No frame has the cost. */
 const costSoon = 1500;
 
-/** SessionView holds one session's page: what is stored, what comes, and what it waits for. */
+/** SessionView holds the data of a session's page: stored messages, live frames and pending approvals. */
 export class SessionView {
   session = $state.raw<Session | null>(null);
   approvals = $state.raw<Approval[]>([]);
   error = $state.raw<unknown>(null);
-  /** Counts flushes: what is drawn from the transcript depends on it. */
+  /** Counts flushes. Everything that is drawn from the transcript depends on it. */
   tick = $state(0);
   link = $state<SocketState>("connecting");
   loaded = $state(false);
@@ -37,7 +37,7 @@ export class SessionView {
   private queue: Frame[] = [];
   private drawing = 0;
   private drawn = 0;
-  /** How long the last drawing took, from the frames to the screen. */
+  /** The duration of the last drawing, from the frames to the screen. */
   private cost = 0;
   private readonly painted = new MessageChannel();
   private pause: ReturnType<typeof setTimeout> | undefined;
@@ -46,13 +46,13 @@ export class SessionView {
   /** The frames as server-sent events, while another client holds the socket. */
   private beside: SessionStream | null = null;
   private reads = false;
-  /** The last number of each channel that was applied: socket and stream may tell the same frame. */
+  /** The last applied number of each channel. Socket and stream may send the same frame. */
   private applied: Record<string, number> = {};
   private fresh: Promise<void> | null = null;
   private again = false;
   /** Whether a reading has failed. */
   private stale = false;
-  /** Whether there are messages before the oldest that was read, and whether they are being read. */
+  /** Whether older messages exist, and whether they are being read. */
   older = $state(false);
   reading = $state(false);
   private cursor: string | null = null;
@@ -91,7 +91,7 @@ export class SessionView {
     }
   }
 
-  /** follow opens the socket. Of a run at work everything that is kept is wanted; else what comes from now on. */
+  /** follow opens the socket. During a run it requests all stored frames, otherwise only new ones. */
   private follow(working: boolean, takeover = false): void {
     this.socket?.close();
     const known = this.session?.updated_at;
@@ -112,7 +112,7 @@ export class SessionView {
     }, { takeover, ...(working ? { resume: { output: 0, events: 0 } } : {}) });
   }
 
-  /** missed reads what happened between the stored state and the opening of the socket. */
+  /** missed reads the changes between reading the stored state and opening the socket. */
   private async missed(known: number | undefined): Promise<void> {
     const session = await this.refreshSession();
     if (!session || session.updated_at === known) return;
@@ -120,7 +120,7 @@ export class SessionView {
     else await this.refresh();
   }
 
-  /** queued notes a message for the run at work until a frame says more of it. */
+  /** queued adds a steering message as queued, until a frame reports its state. */
   queued(id: string, content: string): void {
     this.transcript.steer({ message_id: id, content, state: "queued", at: Date.now(), run_id: null });
     this.tick++;
@@ -168,7 +168,7 @@ export class SessionView {
     }
     if (!changed) return;
     this.tick++;
-    // A message that is sent in a frame comes after its painting.
+    // A message that is posted in an animation frame arrives after the paint.
     if (!document.hidden) this.painted.port2.postMessage(0);
   }
 
@@ -218,7 +218,7 @@ export class SessionView {
     }
   }
 
-  /** reread waits for a reading. One that fails is done again when the socket is back. */
+  /** reread waits for a read. A failed read is repeated when the socket reconnects. */
   private async reread(reading: Promise<void>): Promise<void> {
     try {
       await reading;
@@ -244,7 +244,7 @@ export class SessionView {
     }
   }
 
-  /** refresh reads what is stored. Calls while it reads lead to one more reading. */
+  /** refresh reads the stored data. Calls during a read cause one further read. */
   refresh(): Promise<void> {
     if (this.fresh) {
       this.again = true;
@@ -270,7 +270,7 @@ export class SessionView {
     this.tick++;
   }
 
-  /** readBeside follows the session while another client holds its socket. A stream holds nothing. */
+  /** readBeside follows the session by a stream while another client holds the session. */
   private readBeside(working: boolean): void {
     if (this.beside || this.gone) return;
     void this.refresh();
@@ -290,7 +290,7 @@ export class SessionView {
     this.reads = false;
   }
 
-  /** readMessages reads what is new since the last stored answer; at first the end of the conversation. */
+  /** readMessages reads the messages since the last stored answer; the first call reads the end of the conversation. */
   private readMessages(): Promise<void> {
     return (this.news ??= this.readNews().finally(() => (this.news = null)));
   }
@@ -323,12 +323,12 @@ export class SessionView {
         break;
       }
     }
-    // An answer is stored after its question: what follows the last answer is read again.
+    // An answer is stored after its question, so the messages after the last answer are read again.
     this.last = found.find((one) => one.role === "primary")?.id ?? this.last;
     this.transcript.floor = found.find((one) => one.role === "primary" && !one.metadata?.kind)?.id ?? this.transcript.floor;
   }
 
-  /** readOlder reads the page before the oldest message that is here. */
+  /** readOlder reads the page before the oldest message. */
   readOlder(): Promise<void> {
     return (this.olderPage ??= this.readOlderPage().finally(() => (this.olderPage = null)));
   }
@@ -365,7 +365,7 @@ export class SessionView {
     for await (const row of kaged.items("GET /api/v1/sessions/{session_id}/invocations", { session_id: this.id })) this.transcript.invocation(row);
   }
 
-  /** readRun fills in what a run at work has stored, where its frames are not kept any more or not to be had. */
+  /** readRun adds the stored steps of a run in progress, whose frames may have expired or be unavailable. */
   private async readRun(session: Session): Promise<void> {
     if (!session.current_run) return;
     const run = await kaged.call("GET /api/v1/sessions/{session_id}/runs/{run_id}", { session_id: this.id, run_id: session.current_run });
@@ -373,7 +373,7 @@ export class SessionView {
     if (run.message_id) this.transcript.steps(this.transcript.logs, run.message_id, run.id, run.steps, live);
   }
 
-  /** readChild returns what a child did, from its stored steps unless frames tell it. */
+  /** readChild returns the log of a child agent, from its stored steps if no frames of it were received. */
   async readChild(invocation: string): Promise<Log | undefined> {
     const known = this.transcript.children.get(invocation);
     if (known && known.blocks.length + known.seen.length > 0) return known;

@@ -1,4 +1,4 @@
-/** Span is text of a terminal in one look. Classes are the console's own, colours 0 to 15. */
+/** Span is terminal text in one style, with the console's CSS classes for colours 0 to 15. */
 export interface Span {
   text: string;
   classes: string;
@@ -18,7 +18,7 @@ const none = (): Look => ({ fg: null, bold: false, dim: false, italic: false, un
 // eslint-disable-next-line no-control-regex
 const escapes = /\x1b\[([0-9;:<=>?]*)[ -/]*([@-~]?)|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\|$)|\x1b[ -/]*[0-~]?|\x9b[0-9;]*[@-~]?|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 
-/** spans parts the output of a program into looks. Only colour and weight count: a program moves nothing and names no link. */
+/** spans splits the output of a program by style. Only colours and weight are kept; cursor movements and links are ignored. */
 export function spans(output: string): Span[] {
   const text = overwrite(output);
   const found: Span[] = [];
@@ -40,7 +40,7 @@ export function spans(output: string): Span[] {
   return found;
 }
 
-/** overwrite does what a carriage return does to the line before it. */
+/** overwrite applies carriage returns to the preceding line. */
 function overwrite(text: string): string {
   if (!text.includes("\r")) return text;
   return text.replaceAll("\r\n", "\n").split("\n").map((line) => line.slice(line.lastIndexOf("\r", line.length - 2) + 1).replace(/\r$/, "")).join("\n");

@@ -1,4 +1,4 @@
-/** Theme follows the system unless the operator says otherwise. */
+/** Theme follows the system unless the operator chooses another one. */
 class Theme {
   choice = $state(localStorage.getItem("kaged.theme") ?? "system");
   shortcuts = $state(localStorage.getItem("kaged.shortcuts") !== "off");

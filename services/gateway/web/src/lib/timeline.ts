@@ -3,7 +3,7 @@ import { agentName } from "./format";
 
 export type SpanKind = "model" | "tools" | "agent" | "ask";
 
-/** Span is a stretch of a run's time. */
+/** Span is an interval of a run. */
 export interface Span {
   key: string;
   lane: string;
@@ -17,7 +17,7 @@ export interface Span {
 
 export interface Lane { name: string; depth: number; spans: Span[] }
 
-/** spansOf returns the stretches of one agent: model calls, and the tools between them. */
+/** spansOf returns the intervals of one agent: model calls, and the tool calls between them. */
 function spansOf(lane: string, key: string, steps: RunStep[], began: number, ended: number): Span[] {
   const spans: Span[] = [];
   let at = began;
@@ -38,7 +38,7 @@ function spansOf(lane: string, key: string, steps: RunStep[], began: number, end
   return spans;
 }
 
-/** lanesOf lays a run out: a lane for each agent, parents before children, with what waited for an operator in its agent's lane. */
+/** lanesOf returns a lane for each agent of a run, parents before children. Waiting for an operator is shown in the agent's lane. */
 export function lanesOf(run: Run, children: Invocation[], approvals: Approval[], now: number): { lanes: Lane[]; from: number; to: number } {
   const from = run.started_at ?? run.created_at;
   const to = Math.max(run.ended_at ?? now, from + 1);

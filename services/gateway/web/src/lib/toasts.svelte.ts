@@ -11,7 +11,7 @@ export function toast(text: string, tone: Toast["tone"] = "good"): void {
   setTimeout(() => (toasts.list = toasts.list.filter((one) => one.id !== id)), tone === "bad" ? 12_000 : 5_000);
 }
 
-/** attempt does something that may be refused, and says so. It returns undefined then. */
+/** attempt runs a request and shows a toast with its error, or with done on success. It returns undefined after an error. */
 export async function attempt<T>(what: () => Promise<T>, done?: string): Promise<T | undefined> {
   try {
     const result = await what();

@@ -6,7 +6,7 @@ type Json = Record<string, unknown>;
 export const asObject = (value: unknown): Json => (value && typeof value === "object" && !Array.isArray(value) ? (value as Json) : {});
 export const text = (value: unknown): string => (typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value));
 
-/** resultOf reads a result, which most tools write as JSON. */
+/** resultOf parses the result of a call; most tools return JSON. */
 export function resultOf(call: ToolCall): Json {
   if (!call.output) return {};
   try {
@@ -17,15 +17,15 @@ export function resultOf(call: ToolCall): Json {
 }
 
 export interface Summary {
-  /** What is done to what: a command, a path, a pattern. */
+  /** The main parameter: a command, a path, a pattern. */
   what: string;
-  /** What came of it, in a few words. */
+  /** The result, in a few words. */
   result: string;
   added: number;
   removed: number;
 }
 
-/** summary is a call in one line. */
+/** summary returns a summary of a call in one line. */
 export function summary(call: ToolCall): Summary {
   const input = asObject(call.input);
   const out = resultOf(call);
@@ -47,7 +47,7 @@ export function summary(call: ToolCall): Summary {
   return s;
 }
 
-/** failed reports whether a call has to catch the eye: it is an error, or its command did not succeed. */
+/** failed reports whether a call failed, or its command exited with an error. */
 export function failed(call: ToolCall): boolean {
   if (call.isError) return true;
   if (call.output === null) return false;

@@ -6,11 +6,11 @@ export interface ToolCall {
   name: string;
   input: unknown;
   output: string | null;
-  /** Whether input or output was shortened; the whole is a request away. */
+  /** Whether input or output was shortened; a request returns it whole. */
   cut: boolean;
   isError: boolean;
   ms: number | null;
-  /** The end of what the tool has written so far. */
+  /** The last part of the tool's output so far. */
   live: string;
   runId: string;
 }
@@ -23,15 +23,15 @@ export type Block =
 
 export interface Notice { kind: "notice"; key: string; tone: "info" | "warn" | "bad"; text: string }
 
-/** Steer is an operator's message for a run at work, until its agent has read it. */
+/** Steer is an operator's message for a run in progress, until its agent has read it. */
 export interface Steer { id: string; text: string; at: number }
 
-/** Log is what one agent said and did in a run or in an invocation. */
+/** Log has the texts and tool calls of one agent in a run or invocation. */
 export interface Log {
   key: string;
   runId: string;
   blocks: Block[];
-  /** What was seen of it, while frames tell it anew. */
+  /** The blocks that were shown before, while frames repeat them. */
   seen: Block[];
   live: boolean;
   model: string;
@@ -39,11 +39,11 @@ export interface Log {
   at: number | null;
   endedAt: number | null;
   error: string;
-  /** How it ended, as the model's stop reason: aborted is a stop by an operator. */
+  /** The model's stop reason; aborted is a stop by an operator. */
   stop: string;
   tokens: number | null;
   cost: number | null;
-  /** Whether it is from stored text, which frames of the past do not change. */
+  /** Whether it comes from stored data, which old frames do not change. */
   stored: boolean;
 }
 
@@ -52,17 +52,17 @@ export interface Turn {
   runId: string | null;
   /** Its number in the session, from 1. A message of the system has the number of the turn before it. */
   n: number;
-  /** Whether the operator said it. */
+  /** Whether the operator wrote it. */
   own: boolean;
   text: string;
   at: number;
   superseded: boolean;
   alwaysKeep: boolean;
-  /** The step of its run whose results it followed; 0 for one that began a run. */
+  /** The step whose results it follows; 0 for a message that started a run. */
   afterStep: number;
 }
 
-/** Entry is a place in the stored conversation: a turn, or the key of the log that answers it. */
+/** Entry is an item of the stored conversation: a turn, or the key of the log that answers it. */
 export type Entry = { turn: Turn } | { log: string };
 
 export interface Agent extends Partial<Omit<SubagentInvocation, "invocation_id">> {
@@ -76,32 +76,32 @@ export interface Agent extends Partial<Omit<SubagentInvocation, "invocation_id">
 
 export interface Attempt { at: number; agent_path: string; target: string; allowed: boolean; rule: string; count: number }
 
-/** Transcript is everything that a session's page shows of its past and present. Frames and stored rows go in, in any order of arrival. */
+/** Transcript has the whole conversation of a session's page. It merges frames and stored rows, which may arrive in any order. */
 export class Transcript {
   /** The stored conversation in its order, from the oldest message that was read. */
   entries: Entry[] = [];
-  /** How many turns there are before the first entry, and all together. */
+  /** The number of turns before the first entry, and of all turns. */
   before = 0;
   turns = 0;
-  /** The newest stored answer: frames of answers before it tell nothing new. */
+  /** The newest stored answer. Frames of earlier answers are ignored. */
   floor = "";
   /** By message id. */
   readonly logs = new Map<string, Log>();
-  /** What children did, by invocation. */
+  /** The logs of child agents, by invocation. */
   readonly children = new Map<string, Log>();
   readonly agents = new Map<string, Agent>();
   readonly network: Attempt[] = [];
-  /** Events of a run that no message tells. */
+  /** Events of a run that are not part of a message. */
   readonly notices = new Map<string, Notice[]>();
-  /** Messages for the run at work that its agent has not read, in their order. */
+  /** Unread messages for the run in progress, in order. */
   readonly steers = new Map<string, Steer>();
-  /** Messages that steered a run, by its id, and those that stand inside of its answer. */
+  /** Messages that steered a run, by its id, and those already placed in its answer. */
   private readonly steered = new Map<string, Turn[]>();
   readonly within = new Set<Turn>();
   private readonly places = new Map<string, Turn | null>();
   private sequence = 0;
 
-  /** newer takes messages in their order that follow those that are known, or change them. */
+  /** newer adds newer or changed messages, in order. */
   newer(messages: SessionMessage[]): void {
     for (const message of messages) {
       const entry = this.take(message);
@@ -111,7 +111,7 @@ export class Transcript {
     }
   }
 
-  /** older takes a page from the newest message to the oldest, and the number of turns before it. It may be the first page. */
+  /** older adds a page of messages, newest first, with the number of turns before it. It may be the first page. */
   older(messages: SessionMessage[], before: number): void {
     const page: Entry[] = [];
     let n = before;
@@ -126,7 +126,7 @@ export class Transcript {
     this.before = before;
   }
 
-  /** forget drops the stored conversation, which is then read anew. */
+  /** forget removes the stored conversation, to be read again. */
   forget(): void {
     for (const entry of this.entries) if ("log" in entry) this.logs.delete(entry.log);
     this.entries = [];
@@ -136,7 +136,7 @@ export class Transcript {
     this.before = this.turns = 0;
   }
 
-  /** take keeps a message, and returns its entry unless it has one. */
+  /** take stores a message and returns its entry, unless it has an entry. */
   private take(message: SessionMessage): Entry | null {
     if (message.role === "subagent") return null;
     const known = this.places.get(message.id);
@@ -162,7 +162,7 @@ export class Transcript {
     return { log: message.id };
   }
 
-  /** steer takes the state of a message for a run at work. */
+  /** steer stores the state of a message for a run in progress. */
   steer(p: MessageSteer): boolean {
     const stored = this.places.has(p.message_id);
     if (p.state === "queued") {
@@ -193,7 +193,7 @@ export class Transcript {
     return undefined;
   }
 
-  /** placeSteer puts a message that steered a run into what answers it, if that is here. */
+  /** placeSteer inserts a message that steered a run into its answer, if the answer is loaded. */
   private placeSteer(turn: Turn): void {
     const run = turn.runId ?? "";
     const list = this.steered.get(run) ?? [];
@@ -203,7 +203,7 @@ export class Transcript {
     }
   }
 
-  /** withSteers returns blocks of a run with each message that steered it behind the results of its step. */
+  /** withSteers returns the blocks of a run with each steering message after the results of its step. */
   private withSteers(blocks: Block[], run: string): Block[] {
     const list = this.steered.get(run);
     if (!list) return blocks;
@@ -237,12 +237,12 @@ export class Transcript {
     });
   }
 
-  /** steps takes the stored steps of a run or an invocation, where no frames of it were seen. */
+  /** steps adds the stored steps of a run or invocation, if no frames of it were received. */
   steps(into: Map<string, Log>, key: string, runId: string, steps: RunStep[], live: boolean): void {
     const before = into.get(key);
     if (before && before.blocks.length > 0 && (before.stored || before.live) && live) return;
     const told = steps.flatMap((step) => blocksOf(step.parts, `${key}/${step.step}`, runId, step.step));
-    // A step at work is not stored: what was seen of it stays.
+    // A step in progress is not stored, so its received blocks stay.
     if (before && before.blocks.length + before.seen.length > 0 && covers(shown(before), told)) return;
     const log = fresh(key, runId);
     log.live = live;
@@ -255,13 +255,13 @@ export class Transcript {
     into.set(key, log);
   }
 
-  /** invocation takes a row of the list of children. */
+  /** invocation adds a row of the list of child agents. */
   invocation(row: SubagentInvocation): void {
     const before = this.agents.get(row.invocation_id);
     this.agents.set(row.invocation_id, { ...before, ...row, action: before?.action ?? "" } as Agent);
   }
 
-  /** apply takes a frame. It returns false for one that changes nothing here. */
+  /** apply applies a frame. It returns false if the frame changes nothing. */
   apply(frame: Frame): boolean {
     const p = frame.payload as never;
     const handler = (handlers as Record<string, (t: Transcript, payload: never) => boolean | void>)[frame.type];
@@ -272,7 +272,7 @@ export class Transcript {
     return changed;
   }
 
-  /** open returns the log of a message that is being written, null for one that is stored, here or before what was read. */
+  /** open returns the log of a message in progress, or null for a stored message. */
   open(id: string): Log | null {
     const log = this.logs.get(id);
     if (log?.stored) return null;
