@@ -2,9 +2,11 @@ package sessionmanager
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +24,33 @@ func (n *node) logs(user string, req *apiv1.ListProjectLogsRequest) (*apiv1.List
 		req.Id = "music"
 	}
 	return sessionmanagerv1.NewLogServiceClient(n.conn).ListProjectLogs(as(n.w.t, user), req)
+}
+
+// The log of an unregistered project is kept until it ages out. It is not_found meanwhile; its operator reads it after
+// loading the project again.
+func TestLogsOfAnUnregisteredProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	heard := w.hearLogs()
+	n := w.start("a")
+	n.session("ada")
+	for range 3 {
+		<-heard
+	}
+	before := n.said("ada", &apiv1.ListProjectLogsRequest{})
+	if _, err := n.Projects.UnregisterProject(as(t, "ada"), &apiv1.UnregisterProjectRequest{
+		Id: "music", Confirm: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.logs("ada", &apiv1.ListProjectLogsRequest{}); !errors.Is(err, fault.NotFound) {
+		t.Errorf("the log of an unregistered project: %v, want not_found", err)
+	}
+	n.session("ada")
+	after := n.said("ada", &apiv1.ListProjectLogsRequest{})
+	if len(before) != 3 || len(after) < len(before) || !slices.Equal(after[:len(before)], before) {
+		t.Errorf("before %q, after %q", before, after)
+	}
 }
 
 // log returns the logger of the node's own lines.
