@@ -140,6 +140,8 @@ need gcc gcc # tree-sitter is C
 if [ "$what" != build ]; then
 	have_postgres || packages+=(postgresql)
 	need git git
+	need curl curl # the commands of the docs
+	need jq jq
 fi
 if [ "$what" = test ] || [ "$what" = bench ]; then
 	need python3 python3 # what runs in cages in tests

@@ -1,6 +1,8 @@
 // Command diff has a project's agent work on a prompt and prints the changes:
 //
 //	KAGED_TOKEN=kaged_... go run ./examples/api/diff.go wordcount "fix the failing test"
+//
+// docs/howto/use-the-api.md builds it in a module of your own.
 package main
 
 import (

@@ -1,7 +1,8 @@
-// Has a project's agent work on a prompt and prints what it changed, after scripts/web.sh --client:
+// Has a project's agent work on a prompt and prints what it changed. Copy it to a folder of yours and type, with this repository at ../kaged:
 //
-//   KAGED_TOKEN=kaged_... node --experimental-websocket examples/api/diff.mjs wordcount "fix the failing test"
-import { Client } from "../../clients/ts/dist/index.js";
+//   ../kaged/scripts/web.sh --client && npm install ../kaged/clients/ts
+//   KAGED_TOKEN=kaged_... node --experimental-websocket diff.mjs wordcount "fix the failing test"
+import { Client } from "@kaged/client";
 
 const [projectId, content] = process.argv.slice(2);
 const kaged = new Client({ baseUrl: process.env.KAGED_URL ?? "http://127.0.0.1:7420", token: process.env.KAGED_TOKEN });

@@ -10,5 +10,10 @@
 // methods are in calls_gen.go. [Items] reads a list page by page. [Client.Follow] follows a session and resumes after
 // each interruption; [Client.Terminal] shows a background process.
 //
+// No server has the module path kaged.dev. A module outside this repository takes two modules from a clone of it:
+//
+//	go mod edit -replace kaged.dev/pkg=../kaged/pkg -replace kaged.dev/proto=../kaged/proto
+//	go mod tidy
+//
 // Refusals of the API are *fault.Error with the code of docs/reference/errors.md; a missing answer is unavailable.
 package client

@@ -3,6 +3,7 @@ package console_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -131,24 +132,32 @@ func TestTypeScriptTerminal(t *testing.T) {
 	}
 }
 
-// The script of the documentation, examples/api/diff.mjs, runs an agent with a token and prints the agent's changes.
+// The commands of docs/howto/use-the-api.md, typed unchanged in a folder outside the repository, install @kaged/client,
+// run an agent and print its changes. The README's session compiles and prints the agent's answer.
 func TestTheScriptOfTheDocs(t *testing.T) {
+	runs := 0
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() > 0 {
 			return fakellm.Step{fakellm.Say("Made.")}
 		}
-		return fakellm.Step{fakellm.Tool("file.create", `{"path":"made.txt","content":"made by an agent\n"}`)}
+		runs++
+		return fakellm.Step{fakellm.Tool("file.create",
+			fmt.Sprintf(`{"path":"made-%d.txt","content":"made by an agent\n"}`, runs))}
 	})
 	w.do(t, http.MethodPost, "/api/v1/projects/load", map[string]any{"path": w.dir}, nil)
 	var token struct{ Token string }
 	w.do(t, http.MethodPost, "/api/v1/tokens", map[string]any{"name": "diff", "scope": "run"}, &token)
-	cmd := exec.CommandContext(t.Context(), "node", "--no-warnings", "--experimental-websocket",
-		"../../examples/api/diff.mjs", "wordcount", "make a file")
-	cmd.Env = append(cmd.Environ(), "KAGED_URL=http://"+w.listen, "KAGED_TOKEN="+token.Token)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "+made by an agent") || !strings.Contains(string(out), "made.txt") {
-		t.Errorf("the script printed %s, %v", out, err)
+	n := w.Newcomer(t, "KAGED_URL=http://"+w.listen)
+	out := n.Types(t, kagedtest.Block(t, "docs/howto/use-the-api.md", "From TypeScript", "sh"))
+	if !strings.Contains(out, "+made by an agent") || !strings.Contains(out, "made-1.txt") {
+		t.Errorf("the script printed %s", out)
 	}
+	session := strings.ReplaceAll(kagedtest.Block(t, "README.md", "From a program", "ts"), "http://127.0.0.1:7420",
+		"http://"+w.listen)
+	const head = "import { Client } from \"@kaged/client\";\ndeclare const process: any;\n"
+	kagedtest.Write(t, n.Dir, "readme.mts", head+session)
+	n.TypesUntil(t, `../kaged/clients/ts/node_modules/.bin/tsc --strict --module nodenext --target es2022 readme.mts
+		KAGED_TOKEN=$(kaged token create readme --scope run) node --no-warnings --experimental-websocket readme.mjs`, "Made.")
 	// The log of the project has the events while it is followed.
 	logs := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_TOKEN="+token.Token), "logs", "wordcount", "--follow",
 		"--source", "session", "--url", "http://"+w.listen)
