@@ -87,6 +87,13 @@ func (c *Client) WithToken(token string) *Client {
 	return c
 }
 
+// WithTransport replaces the transport of requests by wrap's result, for example to trace them. Sockets have their own
+// connections. It returns c, which must not be in use yet.
+func (c *Client) WithTransport(wrap func(http.RoundTripper) http.RoundTripper) *Client {
+	c.http.Transport = wrap(c.http.Transport)
+	return c
+}
+
 // Bootstrap fetches the token for changing requests. With an insecure daemon, or with an API token, no other sign-in is
 // needed.
 func (c *Client) Bootstrap(ctx context.Context) error {

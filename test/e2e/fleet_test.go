@@ -227,5 +227,5 @@ func (f *fleet) signIn(t *testing.T) *client.Client {
 		t.Fatalf("signing in: %v", err)
 	}
 	t.Cleanup(c.Close)
-	return c
+	return kagedtest.Checked(t, c)
 }

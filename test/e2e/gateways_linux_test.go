@@ -86,7 +86,7 @@ func startGateways(t *testing.T, llm *fakellm.Server) *gateways {
 	signedIn := g.SignIn(t)
 	g.token = kagedtest.Post[struct{ Token string }](t, signedIn, "/api/v1/tokens",
 		map[string]any{"name": "gateways", "scope": "admin"}).Token
-	g.client = client.New(g.url()).WithToken(g.token)
+	g.client = kagedtest.Checked(t, client.New(g.url()).WithToken(g.token))
 	t.Cleanup(g.client.Close)
 	return g
 }
@@ -207,7 +207,8 @@ func TestAttachOutlivesItsGateway(t *testing.T) {
 	})
 	g := startGateways(t, llm)
 	s := kagedtest.Create(t, g.client, g.Project(t))
-	x := kagedtest.OnTerminal(t, "kaged", kagedtest.Environ("KAGED_TOKEN="+g.token), "session", "attach", s.ID, "--url", g.url())
+	env := kagedtest.Environ("KAGED_TOKEN=" + g.token)
+	x := kagedtest.OnTerminal(t, "kaged", env, "session", "attach", s.ID, "--url", g.url())
 	awaits(t, x, "attached to")
 	kagedtest.Post[struct{}](t, g.client, "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": "say"})
 	awaits(t, x, "First half,")

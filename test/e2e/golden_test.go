@@ -31,7 +31,7 @@ func TestGoldenSession(t *testing.T) {
 	d := w.Up(t, databaseEnv(t), "--insecure")
 	dir := w.Project(t)
 	kagedtest.Write(t, dir, "doomed.txt", "doomed\n")
-	c := client.New(d.LaunchURL)
+	c := kagedtest.Checked(t, client.New(d.LaunchURL))
 	if err := c.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,7 @@ func (b *browser) client() *client.Client {
 		}
 	}})
 	b.t.Cleanup(proxy.Close)
-	c := client.New(proxy.URL)
+	c := kagedtest.Checked(b.t, client.New(proxy.URL))
 	b.t.Cleanup(c.Close)
 	if err := c.Bootstrap(b.t.Context()); err != nil {
 		b.t.Fatal(err)

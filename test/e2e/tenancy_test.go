@@ -191,7 +191,7 @@ func (h *shared) signIn(t *testing.T, user string, groups ...string) *client.Cli
 		r.Out.Header.Set("X-Kaged-User-Groups", strings.Join(groups, ","))
 	}})
 	t.Cleanup(proxy.Close)
-	c := client.New(proxy.URL)
+	c := kagedtest.Checked(t, client.New(proxy.URL))
 	t.Cleanup(c.Close)
 	if err := c.Bootstrap(t.Context()); err != nil {
 		t.Fatalf("%s signs in: %v", user, err)

@@ -3,6 +3,7 @@ package kagedtest
 import (
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit/fakellm"
+	"kaged.dev/services/gateway/apitest"
 )
 
 // World is the machine of a test: folders, configuration and environment.
@@ -100,7 +102,14 @@ func (w *World) Up(t testing.TB, env []string, args ...string) *Daemon {
 	return &Daemon{Process: p, LaunchURL: url, world: w}
 }
 
-// SignIn returns a signed-in client of the daemon on the world's data directory.
+// Checked returns c with a check of each answer against the API's description.
+func Checked(t testing.TB, c *client.Client) *client.Client {
+	return c.WithTransport(func(next http.RoundTripper) http.RoundTripper {
+		return apitest.Transport(next, func(err error) { t.Errorf("not as described: %v", err) })
+	})
+}
+
+// SignIn returns a signed-in client of the daemon on the world's data directory, with its answers [Checked].
 func (w *World) SignIn(t testing.TB) *client.Client {
 	t.Helper()
 	c, err := client.SignIn(t.Context(), host.SocketPath(w.DataDir, "gateway"))
@@ -108,7 +117,7 @@ func (w *World) SignIn(t testing.TB) *client.Client {
 		t.Fatalf("signing in: %v", err)
 	}
 	t.Cleanup(c.Close)
-	return c
+	return Checked(t, c)
 }
 
 // Project copies the example project examples/wordcount into the world and returns its folder.

@@ -63,7 +63,8 @@ func (w *World) Newcomer(t testing.TB, extra ...string) *Newcomer {
 	return n
 }
 
-// Types runs lines as a bash that stops at the first error, kills the processes that they leave, and returns the output.
+// Types runs lines in a bash that stops at the first error, kills the processes that they leave, and returns the
+// output.
 func (n *Newcomer) Types(t testing.TB, lines string) string {
 	t.Helper()
 	cmd := n.command(t, lines)
