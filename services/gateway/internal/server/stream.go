@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,16 +170,21 @@ func (s *Server) relay(ctx context.Context, e *events, signedOut <-chan struct{}
 	}
 }
 
-// places returns the positions at which the reader begins. It fails with validation_failed for unknown channels and
-// for an invalid Last-Event-ID.
+// places returns the positions at which the reader begins. It fails with validation_failed for unknown and repeated
+// channels, and for an invalid Last-Event-ID.
 func (s *Server) places(r *http.Request) ([]*place, error) {
 	var list []*place
-	wanted := r.URL.Query().Get("channels")
+	given := r.URL.Query()["channels"]
+	if len(given) > 1 {
+		return nil, wirejson.Invalid("channels", "channels is given more than once.")
+	}
+	wanted := strings.Join(given, "")
 	if wanted == "" {
 		wanted = frametype.Output.String() + "," + frametype.Events.String()
 	}
 	for name := range strings.SplitSeq(wanted, ",") {
-		if _, known := frametype.ParseChannel(name); !known {
+		_, known := frametype.ParseChannel(name)
+		if !known || slices.ContainsFunc(list, func(p *place) bool { return p.name == name }) {
 			return nil, wirejson.Invalid("channels", "channels must be output, events, or both with a comma.")
 		}
 		list = append(list, &place{name: name})
