@@ -31,9 +31,23 @@ func TestForeignHostsAndOrigins(t *testing.T) {
 		}
 	}
 	c := d.operator()
+	// A browser asks before a request to another origin; it finds no permission (A-OPEN-04, without opt-in).
+	c.header = http.Header{"Origin": {"http://evil.example"}, "Access-Control-Request-Method": {"POST"}}
+	asked := c.do(http.MethodOptions, "/api/v1/projects/load", "")
+	if asked.status < 400 {
+		t.Errorf("a question before a request from another origin: %d", asked.status)
+	}
 	c.header = http.Header{"Origin": {d.base}}
-	if got := c.get("/api/v1/me"); got.status != 200 {
-		t.Errorf("the own origin: %d", got.status)
+	own := c.get("/api/v1/me")
+	if own.status != 200 {
+		t.Errorf("the own origin: %d", own.status)
+	}
+	for _, got := range []answer{asked, own} {
+		for name := range got.header {
+			if strings.HasPrefix(name, "Access-Control-") {
+				t.Errorf("the answer has %s", name)
+			}
+		}
 	}
 	c.host = "evil.example"
 	if got := c.get("/healthz"); got.status != 200 {

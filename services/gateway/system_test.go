@@ -91,14 +91,15 @@ func tell(t *testing.T, nats *bustest.Private, subject string, m proto.Message) 
 
 // Each system socket of an operator, at any gateway, gets hello and the count first and then the operator's
 // notices, with its own numbers. Outdated counts and notices of other operators are left out (A-SYS-01 to A-SYS-06,
-// A-SYS-09).
+// A-SYS-09). A violation and a stop are told by closing (A-SYS-10).
 func TestSystemSocket(t *testing.T) {
 	t.Parallel()
 	nats := bustest.Server(t)
 	var sockets []*systemSocket
 	var owner string
+	var d *daemon
 	for range 2 {
-		d := start(t, setup{config: quick(nil), nats: nats}).ready()
+		d = start(t, setup{config: quick(nil), nats: nats}).ready()
 		c := d.operator()
 		owner = c.userID()
 		sockets = append(sockets, c.systemSocket(t), c.systemSocket(t))
@@ -152,6 +153,11 @@ func TestSystemSocket(t *testing.T) {
 	}
 	if got := sockets[0].next(); !strings.Contains(got, `"type":"closing"`) ||
 		!strings.Contains(got, `"code":"policy_violation"`) {
+		t.Error(got)
+	}
+	d.service().Drain(t.Context())
+	if got := sockets[3].next(); !strings.Contains(got, `"type":"closing"`) ||
+		!strings.Contains(got, `"code":"server_shutdown"`) {
 		t.Error(got)
 	}
 }
