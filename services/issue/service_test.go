@@ -21,12 +21,17 @@ import (
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/testkit/pgtest"
+	"kaged.dev/pkg/testkit/promises"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	"kaged.dev/services/issue"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		promised.Exit(code, promises.Of("kaged.issue.v1"), unprovoked)
+	}))
+}
 
 // start runs the service on a database and returns a client of it.
 func start(t *testing.T, owner, app string) issuev1.IssueServiceClient {
@@ -72,7 +77,8 @@ func run(t *testing.T, deps issue.Deps) (
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 		return listener.DialContext(ctx)
 	})
-	conn, err := grpc.NewClient("passthrough:issue", append(rpc.DialOptions(), dialer)...)
+	conn, err := grpc.NewClient("passthrough:issue", append(rpc.DialOptions(), dialer,
+		grpc.WithChainUnaryInterceptor(promised.Interceptor))...)
 	if err != nil {
 		t.Fatal(err)
 	}
