@@ -301,8 +301,8 @@ func (c *Client) GetProjectCapabilities(ctx context.Context, req *apiv1.GetProje
 }
 
 // ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for
-// them, their cages in plain words and their limits. Fails with not_found, and with conflict before the first
-// approval.
+// them, their cages in plain words and their limits. Fails with not_found, and with project_not_ready before
+// the first approval.
 //
 // GET /api/v1/projects/{id}/agents
 func (c *Client) ListProjectAgents(ctx context.Context, req *apiv1.ListProjectAgentsRequest) (*apiv1.ListProjectAgentsResponse, error) {
@@ -350,8 +350,9 @@ func (c *Client) ApproveProject(ctx context.Context, req *apiv1.ApproveProjectRe
 	return call[apiv1.ApproveProjectResponse](ctx, c, route{method: "POST", path: "/api/v1/projects/{id}/approve", body: "*"}, req)
 }
 
-// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails
-// with bad_request without confirm and with not_found.
+// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. The
+// project's log ages out, and can be read after the project is loaded again. Fails with bad_request without
+// confirm and with not_found.
 //
 // DELETE /api/v1/projects/{id}
 func (c *Client) UnregisterProject(ctx context.Context, req *apiv1.UnregisterProjectRequest) (*apiv1.UnregisterProjectResponse, error) {
@@ -494,8 +495,8 @@ func (c *Client) CancelRun(ctx context.Context, req *apiv1.CancelRunRequest) (*a
 }
 
 // ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of
-// the current run, or between runs those of the next one. Fails with not_found and with conflict
-// (details.reason project_not_ready) between runs if a prompt is missing.
+// the current run, or between runs those of the next one. Fails with not_found and with project_not_ready
+// between runs if a prompt is missing.
 //
 // GET /api/v1/sessions/{session_id}/prompts
 func (c *Client) ListSessionPrompts(ctx context.Context, req *apiv1.ListSessionPromptsRequest) (*apiv1.ListSessionPromptsResponse, error) {

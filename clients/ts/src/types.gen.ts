@@ -3683,7 +3683,7 @@ export interface Routes {
     body: { path?: string | null };
     answer: RegisteredProject;
   };
-  /** UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails with bad_request without confirm and with not_found. */
+  /** UnregisterProject removes the project from the registry and ends its sessions. It changes no file. The project's log ages out, and can be read after the project is loaded again. Fails with bad_request without confirm and with not_found. */
   "DELETE /api/v1/projects/{id}": {
     params: { id: string; confirm?: boolean };
     body: undefined;
@@ -3701,7 +3701,7 @@ export interface Routes {
     body: { label?: unknown };
     answer: ProjectSummary;
   };
-  /** ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them, their cages in plain words and their limits. Fails with not_found, and with conflict before the first approval. */
+  /** ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them, their cages in plain words and their limits. Fails with not_found, and with project_not_ready before the first approval. */
   "GET /api/v1/projects/{id}/agents": {
     params: { id: string };
     body: undefined;
@@ -4055,7 +4055,7 @@ export interface Routes {
     body: { signal?: string | null };
     answer: SignalProcessResponse;
   };
-  /** ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the current run, or between runs those of the next one. Fails with not_found and with conflict (details.reason project_not_ready) between runs if a prompt is missing. */
+  /** ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the current run, or between runs those of the next one. Fails with not_found and with project_not_ready between runs if a prompt is missing. */
   "GET /api/v1/sessions/{session_id}/prompts": {
     params: { session_id: string };
     body: undefined;

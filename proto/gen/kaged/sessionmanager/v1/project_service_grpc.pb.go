@@ -56,7 +56,8 @@ type ProjectServiceClient interface {
 	// as of the last compilation; and the cage of every agent. Fails with not_found.
 	GetProjectCapabilities(ctx context.Context, in *v1.GetProjectCapabilitiesRequest, opts ...grpc.CallOption) (*v1.GetProjectCapabilitiesResponse, error)
 	// ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them,
-	// their cages in plain words and their limits. Fails with not_found, and with conflict before the first approval.
+	// their cages in plain words and their limits. Fails with not_found, and with project_not_ready before the first
+	// approval.
 	ListProjectAgents(ctx context.Context, in *v1.ListProjectAgentsRequest, opts ...grpc.CallOption) (*v1.ListProjectAgentsResponse, error)
 	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are omitted.
 	// Fails with not_found and validation_failed.
@@ -76,8 +77,9 @@ type ProjectServiceClient interface {
 	// approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of
 	// approval_required) if the files have another hash, and like ReloadProject.
 	ApproveProject(ctx context.Context, in *v1.ApproveProjectRequest, opts ...grpc.CallOption) (*v1.ApproveProjectResponse, error)
-	// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails with
-	// bad_request without confirm and with not_found.
+	// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. The
+	// project's log ages out, and can be read after the project is loaded again. Fails with bad_request without
+	// confirm and with not_found.
 	UnregisterProject(ctx context.Context, in *v1.UnregisterProjectRequest, opts ...grpc.CallOption) (*v1.UnregisterProjectResponse, error)
 	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails
 	// with not_found for the project, and with unavailable while a workspace is unreachable.
@@ -264,7 +266,8 @@ type ProjectServiceServer interface {
 	// as of the last compilation; and the cage of every agent. Fails with not_found.
 	GetProjectCapabilities(context.Context, *v1.GetProjectCapabilitiesRequest) (*v1.GetProjectCapabilitiesResponse, error)
 	// ListProjectAgents lists the agents of the project's approved version with their tools and the reasons for them,
-	// their cages in plain words and their limits. Fails with not_found, and with conflict before the first approval.
+	// their cages in plain words and their limits. Fails with not_found, and with project_not_ready before the first
+	// approval.
 	ListProjectAgents(context.Context, *v1.ListProjectAgentsRequest) (*v1.ListProjectAgentsResponse, error)
 	// ListProjectFiles lists a folder of the project, a page at a time. Paths that the operator denies are omitted.
 	// Fails with not_found and validation_failed.
@@ -284,8 +287,9 @@ type ProjectServiceServer interface {
 	// approved. Repeating it has no effect. Fails with conflict (details reason approval_changed and those of
 	// approval_required) if the files have another hash, and like ReloadProject.
 	ApproveProject(context.Context, *v1.ApproveProjectRequest) (*v1.ApproveProjectResponse, error)
-	// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. Fails with
-	// bad_request without confirm and with not_found.
+	// UnregisterProject removes the project from the registry and ends its sessions. It changes no file. The
+	// project's log ages out, and can be read after the project is loaded again. Fails with bad_request without
+	// confirm and with not_found.
 	UnregisterProject(context.Context, *v1.UnregisterProjectRequest) (*v1.UnregisterProjectResponse, error)
 	// ListLanguageServers lists the language servers of one project or all of the operator's, the oldest first. Fails
 	// with not_found for the project, and with unavailable while a workspace is unreachable.

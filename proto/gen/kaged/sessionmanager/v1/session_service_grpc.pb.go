@@ -116,8 +116,8 @@ type SessionServiceClient interface {
 	// ended.
 	CancelRun(ctx context.Context, in *v1.CancelRunRequest, opts ...grpc.CallOption) (*v1.CancelRunResponse, error)
 	// ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the
-	// current run, or between runs those of the next one. Fails with not_found and with conflict (details.reason
-	// project_not_ready) between runs if a prompt is missing.
+	// current run, or between runs those of the next one. Fails with not_found and with
+	// project_not_ready between runs if a prompt is missing.
 	ListSessionPrompts(ctx context.Context, in *v1.ListSessionPromptsRequest, opts ...grpc.CallOption) (*v1.ListSessionPromptsResponse, error)
 	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
 	// the session or the run.
@@ -666,8 +666,8 @@ type SessionServiceServer interface {
 	// ended.
 	CancelRun(context.Context, *v1.CancelRunRequest) (*v1.CancelRunResponse, error)
 	// ListSessionPrompts lists the system prompts of the root agent and of the running agents below it: those of the
-	// current run, or between runs those of the next one. Fails with not_found and with conflict (details.reason
-	// project_not_ready) between runs if a prompt is missing.
+	// current run, or between runs those of the next one. Fails with not_found and with
+	// project_not_ready between runs if a prompt is missing.
 	ListSessionPrompts(context.Context, *v1.ListSessionPromptsRequest) (*v1.ListSessionPromptsResponse, error)
 	// ListInvocations lists the calls of agents by other agents in a session, oldest first, a page at a time. Fails with not_found for
 	// the session or the run.
