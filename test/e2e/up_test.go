@@ -188,7 +188,7 @@ func TestCommandsShareADaemon(t *testing.T) {
 	}
 	close(held["first"])
 	kagedtest.Eventually(t, "the first waits for the second", func() bool {
-		return strings.Contains(commands["first"].Stderr.String(), "another command works with this daemon")
+		return strings.Contains(commands["first"].Stderr.String(), "another command uses this daemon")
 	})
 	close(held["second"])
 	for name, p := range commands {

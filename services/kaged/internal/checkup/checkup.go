@@ -173,7 +173,7 @@ func (m Machine) dataDir(ctx context.Context) Check {
 		return Check{c.Name, Missing, at + " cannot be written", "sudo chown $(id -u) " + at}
 	}
 	if at != m.DataDir {
-		c.Detail += ", which the first start makes"
+		c.Detail += ", created at the first start"
 	}
 	return c
 }
@@ -189,7 +189,7 @@ func (m Machine) configuration() (*config.File, Check) {
 		return nil, Check{c.Name, Missing, fault.From(err).Msg, "kaged config check"}
 	}
 	if _, err := os.Stat(m.ConfigPath); errors.Is(err, fs.ErrNotExist) {
-		c.Detail += " is not there yet, which is the same as empty"
+		c.Detail += " does not exist yet, which counts as empty"
 	}
 	return file, c
 }
@@ -276,7 +276,7 @@ func (m Machine) unset(texts ...string) []string {
 func (m Machine) postgres(ctx context.Context, file *config.File) Check {
 	c := Check{Name: "PostgreSQL", State: OK}
 	if m.Getenv("KAGED_DATABASE_URL") != "" || file != nil && file.Database.URL != "" {
-		c.Detail = "a server of your own, which was not tried"
+		c.Detail = "your own server, not tested"
 		return c
 	}
 	version, bin, err := pgembedded.Look(ctx, pgembedded.Options{DataDir: m.DataDir, Getenv: m.Getenv})
@@ -304,7 +304,7 @@ func (m Machine) listener(ctx context.Context) Check {
 	cancel()
 	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) ||
 		m.Gateway != nil && m.Gateway(ctx) {
-		c.Detail += ", taken by the kaged that runs"
+		c.Detail += ", in use by the running kaged"
 		return c
 	}
 	return Check{c.Name, Warning, m.Listen + " is taken by another program", "kaged up --listen 127.0.0.1:0"}
@@ -315,7 +315,7 @@ func git(ctx context.Context) Check {
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return Check{
-			"git", Optional, "not installed; agents that work in repositories will miss it", "sudo apt-get install -y git",
+			"git", Optional, "not installed; agents need it to work in repositories", "sudo apt-get install -y git",
 		}
 	}
 	out, err := exec.CommandContext(ctx, path, "--version").Output()

@@ -42,7 +42,8 @@ func MissingKey(getenv func(string) string, name string) string {
 }
 
 // elsewhere is the place of cages in a report of a container of the control plane.
-const elsewhere = "in the workspace's container; to look there: docker compose exec sandbox-supervisor kaged doctor"
+const elsewhere = "in the workspace's container; to check there: docker compose exec sandbox-supervisor kaged " +
+	"doctor"
 
 // contained returns the checks of one of kaged's containers, of its own parts only.
 func (m Machine) contained(ctx context.Context) Report {
@@ -80,7 +81,7 @@ func (m Machine) peers(ctx context.Context) Check {
 		c.Detail = "all in one process: kaged up"
 	default:
 		c.State = Missing
-		c.Detail = "this container stands alone: it has no PostgreSQL, NATS or workspace"
+		c.Detail = "this container runs alone, without PostgreSQL, NATS and a workspace"
 		c.Fix = "docker compose up -d --wait, in the folder of docker-compose.yml; or KAGED_DATABASE_URL and " +
 			"KAGED_NATS_URL, and kaged up"
 	}

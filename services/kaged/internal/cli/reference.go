@@ -63,10 +63,13 @@ func writeFlags(w io.Writer, cmd *cobra.Command) {
 	if cmd.PersistentFlags().HasAvailableFlags() {
 		fmt.Fprint(
 			w,
-			"\nThe configuration is `/etc/kaged/local.toml` for root, else `kaged/local.toml` under `$XDG_CONFIG_HOME` "+
-				"(`~/.config`).\n"+
-				"The data directory is `/var/lib/kaged` for root, else `kaged` under `$XDG_DATA_HOME` (`~/.local/share`).\n"+
-				"These two flags go with every command. A flag beats its variable, a variable the file, the file the default.\n",
+			"\n"+
+				"The configuration is `/etc/kaged/local.toml` for root, else `kaged/local.toml` under\n"+
+				"`$XDG_CONFIG_HOME` (`~/.config`). The data directory is `/var/lib/kaged` for root, else "+
+				"`kaged`\n"+
+				"under `$XDG_DATA_HOME` (`~/.local/share`). Every command accepts these two flags. A flag "+
+				"overrides\n"+
+				"its variable, a variable the file, and the file the default.\n",
 		)
 	}
 }

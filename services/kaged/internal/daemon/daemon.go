@@ -69,8 +69,9 @@ func Run(ctx context.Context, opts Options, ready func(Ready)) error {
 		return err
 	}
 	if file.System.Enabled {
-		return fault.New(fault.BadRequest, "%s is of a deployment that operators share ([system] enabled), whose services "+
-			"run one by one; `kaged up` is one operator's. See docs/howto/run-on-kubernetes.md.", opts.ConfigPath)
+		return fault.New(fault.BadRequest, "%s is for a deployment of several operators ([system] enabled), "+
+			"which runs each service by itself; `kaged up` serves one operator. See "+
+			"docs/howto/run-on-kubernetes.md.", opts.ConfigPath)
 	}
 	held, err := acquire(opts.DataDir.String())
 	if err != nil {

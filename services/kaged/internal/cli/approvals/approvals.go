@@ -47,8 +47,9 @@ func list(a kit.App, p *kit.Places) *cobra.Command {
 	var revoked, asJSON bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "List standing approvals, newest first", Args: kit.Nothing,
-		Long: "Lists the standing approvals that are in force: what a question of `kaged run` or the console was answered\n" +
-			"with for a session or a project.",
+		Long: "Lists the standing approvals that are in force. A standing approval is an answer that an " +
+			"operator\n" +
+			"gave, in `kaged run` or the console, for a whole session or project.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var found []view
 			err := a.Api(cmd, p, "", func(ctx context.Context, c *client.Client) (err error) {
@@ -64,9 +65,9 @@ func list(a kit.App, p *kit.Places) *cobra.Command {
 			return write(a.Stdout, found, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&project, "project", "", "only those of this project, by its id")
-	cmd.Flags().StringVar(&session, "session", "", "only those of this session")
-	cmd.Flags().BoolVar(&revoked, "revoked", false, "list revoked ones too")
+	cmd.Flags().StringVar(&project, "project", "", "list only approvals of this project, by its id")
+	cmd.Flags().StringVar(&session, "session", "", "list only approvals of this session")
+	cmd.Flags().BoolVar(&revoked, "revoked", false, "also list revoked approvals")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as one JSON object")
 	return cmd
 }
@@ -118,7 +119,7 @@ func write(w io.Writer, found []view, now time.Time) error {
 func revoke(a kit.App, p *kit.Places) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke APPROVAL...", Short: "Revoke standing approvals, by their ids",
-		Long: "Revokes standing approvals: the next call that one of them would have allowed is asked about.",
+		Long: "Revokes standing approvals: kaged asks again about the calls that they allowed.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) == 0 {
 				return kit.Misused(cmd, "at least one id is needed, as `kaged approvals list` shows them")

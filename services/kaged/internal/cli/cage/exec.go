@@ -30,22 +30,23 @@ func cageExec(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec --policy FILE [--tty] [--] CMD [ARGS...]",
 		Short: "Run a command in a cage",
-		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of a `cage:` " +
-			"block of a project\n" +
-			"file; its project paths start at the project's folder. Paths inside equal those outside; the working folder is " +
-			"kept where the\n" +
-			"policy shows it, else it is /. No daemon is needed.\n\n" +
-			"The cage is gone when the command has ended, and a moment after a kill -9 of kaged.\n" +
-			"So `state: persistent` has no effect: the home is empty at first and gone with the cage.\n\n" +
-			"Stdin and signals go to the command. A second Ctrl-C kills the command and its cage. With --tty it has a " +
-			"terminal.\n" +
-			"Connections that the policy does not allow are reported on stderr as they happen, with --tty when the command " +
-			"has ended.\n" +
-			"Repeated attempts to one target are reported once, with a total at the end.\n\n" +
-			"Exits as the command does, with 128+n if signal n ended it, 125 if kaged failed, 126 if the program cannot " +
-			"be run\n" +
-			"and 127 if it is missing. The reason of a kill by the cage is printed on stderr: `kaged: killed: oom`, pids,\n" +
-			"walltime, disk or seccomp, and in the next line the limit, its height and the remedy.",
+		Long: "Runs a command in a cage of its own, as a caged agent's commands run. FILE is the mapping of " +
+			"a\n" +
+			"`cage:` block of a project file; its project paths are relative to the project's folder. Paths " +
+			"are\n" +
+			"the same inside and outside. The working folder stays the same if the policy shows it, else it is\n" +
+			"/. No daemon is needed.\n\n" +
+			"The cage ends with the command, and shortly after a kill -9 of kaged. So `state: persistent` has\n" +
+			"no effect: the home starts empty and is removed with the cage.\n\n" +
+			"Stdin and signals go to the command. A second Ctrl-C kills the command and its cage. With --tty " +
+			"it\n" +
+			"has a terminal. Refused connections are reported on stderr at once, with --tty after the command\n" +
+			"has ended. Repeated attempts to one target are reported once, with a total at the end.\n\n" +
+			"Exits with the command's code, with 128+n if signal n ended it, 125 if kaged failed, 126 if the\n" +
+			"program cannot be run and 127 if it is missing. The reason of a kill by the cage is printed on\n" +
+			"stderr: `kaged: killed: oom`, pids, walltime, disk or seccomp, and in the next line the limit, " +
+			"its\n" +
+			"value and the fix.",
 		Example: "  kaged cage exec --policy cage.yaml -- go test ./...\n" +
 			"  kaged cage exec --policy cage.yaml --tty bash",
 		Args: func(cmd *cobra.Command, list []string) error {
@@ -204,8 +205,8 @@ func inside(a kit.App) map[string]string {
 // patience is the time after the first signal until kaged prints how to end the command at once.
 const patience = time.Second
 
-// heed waits for the signals that end programs until done is closed. It passes the first signal to the command, which
-// may end by itself; the second one kills the command. quiet suppresses messages.
+// heed returns when done is closed or the command is killed. The first signal ends ctx, and [passSignals] passes it
+// to the command, which may end by itself. The second signal (Hurry) kills the command. quiet suppresses messages.
 func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), quiet bool) {
 	select {
 	case <-ctx.Done():
@@ -220,7 +221,8 @@ func heed(ctx context.Context, a kit.App, done <-chan struct{}, kill func(), qui
 			if !quiet {
 				fmt.Fprintln(
 					a.Stderr,
-					"kaged: the command has got the signal and goes on; Ctrl-C again ends it and its cage at once",
+					"kaged: the command got the signal and continues; press Ctrl-C again to kill it and its "+
+						"cage",
 				)
 			}
 		case <-a.Hurry:
@@ -267,7 +269,8 @@ func execute(ctx context.Context, a kit.App, box *workbench.Sandbox, c workbench
 	refused.end()
 	switch {
 	case err != nil && life.Err() != nil:
-		fmt.Fprintf(a.Stderr, "kaged: cut off after %s by the second signal; the cage is gone, and all that ran in it\n",
+		fmt.Fprintf(a.Stderr, "kaged: cut off after %s by the second signal, with its cage and all its "+
+			"processes\n",
 			kit.Seconds(time.Since(began).Milliseconds()))
 		return kit.Exit(kit.ExitCancelled, nil)
 	case err != nil:

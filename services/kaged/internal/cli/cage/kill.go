@@ -57,13 +57,13 @@ func killSentence(word string, l dsl.Limits, from string) string {
 			"there were more processes and threads",
 			"pids",
 			fmt.Sprint(l.PIDs),
-			"or run fewer side by side",
+			"or run fewer at once",
 		)
 	case "disk":
 		return met(l.Disk > 0, "it wrote more", "disk", dsl.Bytes(l.Disk), "or write less; what was written stays")
 	case "walltime":
 		return met(l.Walltime > 0, "it took longer", "walltime", dsl.Span(l.Walltime), "or leave it out for no limit")
 	}
-	return "it made a system call that no program of this machine's kind makes: it is of another architecture, or " +
-		"tries to get around the cage"
+	return "it made a system call of another architecture: the program is for another machine, or tries to " +
+		"bypass the cage"
 }

@@ -21,11 +21,12 @@ func cageShow(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [flags] [AGENT_PATH]",
 		Short: "Show the rights of an agent of the project, before any run",
-		Long: "Shows in plain words the grants of an agent's cage: the paths it may read and write, the hosts it may " +
-			"reach, the\n" +
-			"places that stay read-only, with the reason, its tools, and its limits. The agent is named by its tree path; the\n" +
-			"default is the root agent. An agent never has more rights than the agents above it. Paths are checked as for a\n" +
-			"cage: one that is missing or a link is an error. No daemon is needed.",
+		Long: "Shows in plain words the grants of an agent's cage: the paths it may read and write, the hosts " +
+			"it\n" +
+			"may reach, the places that stay read-only, with the reason, its tools, and its limits. The agent\n" +
+			"is named by its tree path; the default is the root agent. An agent never has more rights than the\n" +
+			"agents above it. Paths are checked as for a cage: a missing path or a link is an error. No daemon\n" +
+			"is needed.",
 		Example: "  kaged cage show primary.subagents.tester\n  kaged cage show --project ~/src/demo --json",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 1 {
@@ -63,7 +64,7 @@ func writeCage(w io.Writer, c workbench.Cage) error {
 	if !c.Caged {
 		_, err := fmt.Fprintf(
 			w,
-			"%s of %s has no cage: it may do what kaged itself may do on this machine.\n",
+			"%s of %s has no cage: it has all rights of kaged on this machine.\n",
 			c.Agent,
 			c.Project,
 		)

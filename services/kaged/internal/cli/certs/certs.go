@@ -30,9 +30,9 @@ func initialize(a kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Make a CA in a folder",
-		Long: "Makes the CA of a deployment: DIR/ca.crt and DIR/ca.key. With ca.key one can be any service: keep the " +
-			"folder on a\n" +
-			"machine that runs none of them, and give each service its own folder below it only.",
+		Long: "Makes the CA of a deployment: DIR/ca.crt and DIR/ca.key. Anyone with ca.key can act as any\n" +
+			"service: keep the folder on a machine that runs no service, and give each service only its own\n" +
+			"folder below it.",
 		Example: "  kaged certs init ~/kaged-ca",
 		Args:    kit.Takes(1, 1),
 		RunE: func(cmd *cobra.Command, list []string) error {
@@ -60,11 +60,12 @@ func issue(a kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "issue DIR SERVICE",
 		Short: "Make the certificate of a service",
-		Long: "Makes a certificate for SERVICE with the CA in DIR, in DIR/SERVICE: ca.crt, tls.crt and tls.key, which\n" +
-			"[tls] ca_file, cert_file and key_file name. Files that are there are replaced; a running service takes new " +
-			"ones within\n" +
-			"10 s. Services are " + strings.Join(mtls.Services(), ", ") + ";\n" +
-			"postgres and nats get a certificate of a server, under the names of --host.",
+		Long: "Makes a certificate for SERVICE with the CA in DIR, in DIR/SERVICE: ca.crt, tls.crt and " +
+			"tls.key,\n" +
+			"which [tls] ca_file, cert_file and key_file name. Existing files are replaced; a running service\n" +
+			"loads new ones within 10 s. The services are\n" +
+			strings.Join(mtls.Services(), ", ") + ".\n" +
+			"postgres and nats get a server certificate for the names in --host.",
 		Example: "  kaged certs issue ~/kaged-ca session-manager\n  kaged certs issue ~/kaged-ca tool-runner --workspace " +
 			"blue\n" +
 			"  kaged certs issue ~/kaged-ca nats --host nats.internal",
@@ -79,7 +80,8 @@ func issue(a kit.App) *cobra.Command {
 			case list[1] == mtls.Debug:
 				return kit.Misused(cmd, "a debugging certificate is made with `kaged certs debug %s`", list[0])
 			case !store && len(hosts) > 0:
-				return kit.Misused(cmd, "--host is for postgres and nats: %s is known by its own name at every address", list[1])
+				return kit.Misused(cmd, "--host is only for postgres and nats: the certificate of %s holds "+
+					"the service's name in place of an address", list[1])
 			case store && workspace != "":
 				return kit.Misused(cmd, "%s belongs to no workspace", list[1])
 			case store:
@@ -93,7 +95,7 @@ func issue(a kit.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&workspace, "workspace", "",
-		"the name of the workspace the service is in, where workspaces have names")
+		"the name of the service's workspace, if workspaces have names")
 	cmd.Flags().IntVar(&days, "days", 90, "how many days the certificate is valid")
 	cmd.Flags().StringSliceVar(&hosts, "host", nil, "a further name or address of postgres or nats")
 	return cmd
@@ -106,7 +108,7 @@ func debug(a kit.App) *cobra.Command {
 	var valid time.Duration
 	cmd := &cobra.Command{
 		Use:   "debug DIR",
-		Short: "Make a certificate for grpcurl, which may call everything",
+		Short: "Make a certificate that lets grpcurl call every RPC",
 		Long: "Makes a debugging certificate with the CA in DIR, in DIR/debug. It may call each RPC of each service; " +
 			"services log\n" +
 			"each such call, and session-manager puts it into the audit record. See docs/howto/debug-with-grpcurl.md.",

@@ -74,7 +74,7 @@ func TestCertsMisused(t *testing.T) {
 		"issue DIR debug":                       "kaged certs debug DIR",
 		"issue DIR harness --workspace blue":    "belongs to no workspace",
 		"issue DIR tool-runner --workspace a.b": "has 1 to 63 of",
-		"issue DIR harness --host harness.lan":  "--host is for postgres and nats",
+		"issue DIR harness --host harness.lan":  "--host is only for postgres and nats",
 		"issue DIR nats --workspace blue":       "belongs to no workspace",
 		"issue DIR harness --days 0":            "--days is 0",
 		"debug DIR --valid 1000h":               "at most 168h",

@@ -25,7 +25,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := kit.Group("config", "Check and change the operator's configuration")
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "path", Short: "Print where the configuration is", Args: kit.Nothing,
+			Use: "path", Short: "Print the path of the configuration", Args: kit.Nothing,
 			RunE: func(*cobra.Command, []string) error { _, err := fmt.Fprintln(a.Stdout, p.Config); return err },
 		},
 		&cobra.Command{
@@ -40,9 +40,10 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "get KEY",
 			Short: "Print a key of the configuration file",
-			Long: "Prints the value of a key as the file has it: a text as it is, anything else as JSON. References to " +
-				"variables, such as\n" +
-				"${NAME}, are not expanded. A key that is not in the file is an error; its default is in docs/reference/config.md.",
+			Long: "Prints the value of a key in the file: a string without quotes, any other value as JSON.\n" +
+				"References to variables, such as ${NAME}, are not expanded. A key that is not in the file is " +
+				"an\n" +
+				"error; its default is in docs/reference/config.md.",
 			Example: "  kaged config get models.smart-generalist\n  kaged config get limits",
 			Args: func(cmd *cobra.Command, list []string) error {
 				if len(list) != 1 {
@@ -55,9 +56,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		&cobra.Command{
 			Use:   "set KEY VALUE",
 			Short: "Set a key in place, keeping comments and order",
-			Long: "Writes the key into the configuration and leaves the rest as it is. Refuses values that would make the " +
-				"file invalid;\n" +
-				"warns about names that are not defined yet, such as a provider.",
+			Long: "Writes the key into the configuration and leaves the rest unchanged. Refuses values that " +
+				"would\n" +
+				"make the file invalid; warns about names that are not defined yet, such as a provider.",
 			Example: "  kaged config set models.smart-generalist anthropic:claude-opus-5-5\n  kaged config set " +
 				"limits.max_steps 30\n" +
 				"  kaged config set 'default_tools.\"shell.bash\".enabled' true",

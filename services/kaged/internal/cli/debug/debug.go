@@ -77,7 +77,7 @@ func (w *wanted) action(cmd *cobra.Command) (string, error) {
 	} {
 		switch {
 		case a.set && action != "":
-			return "", kit.Misused(cmd, "one move at a time")
+			return "", kit.Misused(cmd, "give only one move, such as --pause")
 		case a.set:
 			action = a.name
 		}
@@ -97,9 +97,12 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug SESSION",
 		Short: "Watch and step a program that an agent debugs",
-		Long: "Shows the program that an agent of the session debugs: source line, stack, variables, breakpoints and\n" +
-			"output. On a terminal it follows the program, and keys move it; ? lists them. Elsewhere, or with a flag for a\n" +
-			"move, it shows the state once. The agent's next result names the operator that moved its program.",
+		Long: "Shows the program that an agent of the session debugs: source line, stack, variables, " +
+			"breakpoints\n" +
+			"and output. On a terminal it follows the program, and keys control it; ? lists the keys. Without " +
+			"a\n" +
+			"terminal, or with a flag that moves the program, it shows the state once. The agent's next result\n" +
+			"names the operator that moved its program.",
 		Example: "  kaged debug 01K0000000000000000000000A\n  kaged debug 01K0000000000000000000000A --once --json\n" +
 			"  kaged debug 01K0000000000000000000000A --pause\n  kaged debug 01K0000000000000000000000A --evaluate 'len(list)'",
 		Args: cobra.ExactArgs(1),
@@ -120,9 +123,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&w.id, "debug-session", "", "the debug session (default: the last active one)")
 	f.IntVar(&w.frame, "frame", 0, "the frame to show, with source and variables, from 0, the top")
-	f.Int64Var(&w.from, "output-from", 0, "the first byte of output to show: next of an answer before")
+	f.Int64Var(&w.from, "output-from", 0, "the first byte of output to show: \"next\" of an earlier answer")
 	f.BoolVar(&w.pause, "pause", false, "pause the program")
-	f.BoolVar(&w.goOn, "continue", false, "let the program run on")
+	f.BoolVar(&w.goOn, "continue", false, "continue the program")
 	f.BoolVar(&w.over, "step-over", false, "step to the next line")
 	f.BoolVar(&w.into, "step-into", false, "step into a call")
 	f.BoolVar(&w.out, "step-out", false, "step out of the function")

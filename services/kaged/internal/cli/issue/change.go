@@ -83,7 +83,7 @@ func comment(a kit.App, p *kit.Places) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&private, "private", false, "show it to the operator and the root agent alone")
+	cmd.Flags().BoolVar(&private, "private", false, "show it only to the operator and the root agent")
 	at.flags(cmd)
 	return cmd
 }

@@ -120,7 +120,8 @@ func list(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [QUERY]",
 		Short: "List or search issues, newest first",
-		Long:  "Lists the issues that have not ended, newest first, or those with the words of QUERY.",
+		Long: "Lists the issues that have not ended, newest first, or the issues that contain the words of " +
+			"QUERY.",
 		Example: "  kaged issue list\n  kaged issue list --status all login fails\n" +
 			"  kaged issue list --status resolved --json",
 		RunE: func(cmd *cobra.Command, words []string) error {

@@ -108,9 +108,10 @@ func importing(a kit.App, p *kit.Places) *cobra.Command {
 	var how port
 	cmd := &cobra.Command{
 		Use: "import [DIR]", Short: "File the issues of an export again",
-		Long: "Files each issue of an export, read from standard input or, with --format markdown, from the files of DIR,\n" +
-			"under a new number, with its todos, its comments and its end. An issue that was imported before is left\n" +
-			"as it is, so that an import can be repeated.",
+		Long: "Files each issue of an export, read from standard input or, with --format markdown, from the " +
+			"files\n" +
+			"of DIR, under a new number, with its todos, its comments and its final status. Issues that were\n" +
+			"imported before are skipped, so an import can be repeated.",
 		Example: "  kaged issue import --project-id other < issues.jsonl\n" +
 			"  kaged issue import --project-id other --format markdown issues",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,9 +31,9 @@ func todo(a kit.App, p *kit.Places) *cobra.Command {
 	var phase, remark string
 	cmd := &cobra.Command{
 		Use: "todo NUMBER [ACTION TEXT]", Short: "Show or change the todos of an issue", Args: kit.Takes(1, -1),
-		Long: "Shows the todos of an issue, or changes one and shows them: ACTION is add, start, done, drop, reopen,\n" +
-			"verify or note, TEXT the todo, or a part that no other has. Criteria are dropped and verified by operators\n" +
-			"alone; an agent's \"done\" is a claim.",
+		Long: "Shows the todos of an issue, or changes one and shows them: ACTION is add, start, done, drop,\n" +
+			"reopen, verify or note, TEXT is the todo, or a part of it that no other todo contains. Only\n" +
+			"operators can drop and verify criteria; an agent's \"done\" is a claim.",
 		Example: "  kaged issue todo 7\n  kaged issue todo 7 add --criterion All tests pass\n" +
 			"  kaged issue todo 7 verify all tests\n  kaged issue todo 7 note all tests --text \"see run 12\"",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -80,8 +80,8 @@ const TokenVariable = "KAGED_TOKEN"
 
 func AddURL(cmd *cobra.Command, address *string) {
 	cmd.Flags().
-		StringVar(address, "url", "", "a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN "+
-			"(default: the one on the data directory)")
+		StringVar(address, "url", "", "the URL of another daemon, which needs no sign-in or accepts the token "+
+			"in KAGED_TOKEN (default: the daemon of the data directory)")
 }
 
 // Api calls use with a signed-in client of the running daemon, at address if it is set. It fails with unavailable

@@ -24,10 +24,12 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [PROJECT]",
 		Short: "Show the log of a project",
-		Long: "Shows the log of a project, oldest first: runs and their ends, approvals, refusals of cages and budgets,\n" +
-			"agents, and warnings of the daemon about its sessions. PROJECT is an id, as `kaged project list` shows it\n" +
-			"(default: the project of this folder). With --follow new lines are shown as they come, until Ctrl-C; a\n" +
-			"lost connection is made again, and no line is missed. The record for good is the audit log.",
+		Long: "Shows the log of a project, oldest first: runs and their ends, approvals, refusals of cages " +
+			"and\n" +
+			"budgets, agents, and warnings of the daemon about its sessions. PROJECT is an id, as `kaged\n" +
+			"project list` shows it (default: the project of this folder). --follow shows new lines as they\n" +
+			"come, until Ctrl-C; it reconnects after a loss and misses no line. The permanent record is the\n" +
+			"audit log.",
 		Example: "  kaged logs --follow\n  kaged logs my-project --level warn --since 24h\n" +
 			"  kaged logs --session SESSION --json",
 		Args: kit.Takes(0, 1),
@@ -60,8 +62,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().StringVar(&o.Level, "level", "", "only this level and above: debug, info, warn or error")
 	cmd.Flags().StringVar(&o.Source, "source", "", "only this source: daemon, plugin, session or subagent")
 	cmd.Flags().StringVar(&o.Session, "session", "", "only lines about this session")
-	cmd.Flags().DurationVar(&since, "since", 0, "only lines that are not older, such as 24h")
-	cmd.Flags().IntVarP(&o.Last, "last", "n", 100, "how many stored lines are shown")
+	cmd.Flags().DurationVar(&since, "since", 0, "only lines that are not older than this, such as 24h")
+	cmd.Flags().IntVarP(&o.Last, "last", "n", 100, "the number of stored lines to show")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print each line as a JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
@@ -87,7 +89,7 @@ func show(
 		return err
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(a.Stderr, "kaged: the log has no such lines")
+		fmt.Fprintln(a.Stderr, "kaged: no line of the log matches")
 	}
 	for _, entry := range list {
 		if err := write(entry); err != nil {

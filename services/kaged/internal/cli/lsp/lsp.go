@@ -87,8 +87,9 @@ func status(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "List the language servers of the project",
-		Long: "Lists the language servers that agents' questions have started, with state, process id and restarts after\n" +
-			"a crash. Servers start with the first question and end when none has come for a while.",
+		Long: "Lists the language servers that agents' questions have started, with state, process id and\n" +
+			"restarts after a crash. Servers start with the first question and end after a time without\n" +
+			"questions.",
 		Example: "  kaged lsp status\n  kaged lsp status --all --json",
 		Args:    kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,7 +103,7 @@ func status(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	at.flags(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "those of all projects")
+	cmd.Flags().BoolVar(&all, "all", false, "list the servers of all projects")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	return cmd
 }
@@ -113,8 +114,9 @@ func restart(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart [LANG]",
 		Short: "End the project's language servers, of one language or all",
-		Long: "Ends language servers. Each starts again with the next question, and reads the project anew. One that\n" +
-			"crashed too often is tried again.",
+		Long: "Ends language servers. Each starts again with the next question and reads the project again, " +
+			"also\n" +
+			"a server that has crashed too often.",
 		Example: "  kaged lsp restart\n  kaged lsp restart go",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,13 +27,11 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the database's schemas up to date",
-		Long: "Runs the migrations that the database lacks, as the owner of [database] url (KAGED_DATABASE_URL), and " +
-			"ends; each\n" +
-			"runs whole or not at all. Services that are given app_url (KAGED_DATABASE_APP_URL) alone never migrate and are " +
-			"not\n" +
-			"ready until this has run. With nothing to do it changes nothing and exits 0. Several may run at once: one " +
-			"works and\n" +
-			"the others wait.",
+		Long: "Runs the missing migrations as the user of [database] url (KAGED_DATABASE_URL), and exits. " +
+			"Each\n" +
+			"migration is applied completely or not at all. Services that have only app_url\n" +
+			"(KAGED_DATABASE_APP_URL) never migrate, and are not ready before the migrations have run. If no\n" +
+			"migration is missing, it exits 0. Several may run at once: one works and the others wait.",
 		Example: "  kaged migrate --dry-run\n  KAGED_DATABASE_URL_FILE=/run/secrets/database/url kaged migrate --wait",
 		Args:    kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,9 +45,9 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 				Log:      slog.New(slog.DiscardHandler),
 			}, dry}
 			if m.cfg.OwnerURL == "" {
-				return fault.New(fault.BadRequest, "The owner's database must be named: KAGED_DATABASE_URL, "+
-					"KAGED_DATABASE_URL_FILE, or [database] url in the "+
-					"configuration. The database of `kaged up` migrates by itself.")
+				return fault.New(fault.BadRequest, "Set the URL of the database's owner: KAGED_DATABASE_URL, "+
+					"KAGED_DATABASE_URL_FILE, or [database] url in the configuration. `kaged up` migrates its "+
+					"own database.")
 			}
 			if !wait {
 				return m.run(cmd.Context())
@@ -58,7 +56,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for a database that does not answer yet")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "print what would run, and change nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print the missing migrations")
 	return cmd
 }
 

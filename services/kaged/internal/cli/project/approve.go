@@ -59,7 +59,8 @@ func projectApprove(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "approve without asking")
 	cmd.Flags().
-		StringVar(&f.URL, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+		StringVar(&f.URL, "url", "", "the URL of another daemon, which needs no sign-in (default: the daemon "+
+			"of the data directory)")
 	return cmd
 }
 
@@ -100,7 +101,7 @@ const approvalTries = 5
 
 var errKeepsChanging = fault.New(
 	fault.Conflict,
-	"The project's files keep changing while they are approved; try again when they do not.",
+	"The project's files changed during each approval; try again when they are stable.",
 )
 
 // pending are files that need approval, and their grants.

@@ -21,9 +21,10 @@ func KillCommand(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kill PID",
 		Short: "Send a signal to a command that an agent has started",
-		Long: "Sends a signal to a command and everything in its process group. PID is as `kaged ps` shows it, or the\n" +
-			"process's id. The agent's run goes on: it reads how the command ended. `kaged cancel SESSION` stops a run.\n" +
-			"The signals are TERM, INT, KILL, HUP, QUIT, ABRT, STOP, CONT, USR1 and USR2.",
+		Long: "Sends a signal to a command and everything in its process group. PID is as `kaged ps` shows " +
+			"it, or\n" +
+			"the process's id. The agent's run continues and reads how the command ended. `kaged cancel\n" +
+			"SESSION` stops a run. The signals are TERM, INT, KILL, HUP, QUIT, ABRT, STOP, CONT, USR1 and USR2.",
 		Example: "  kaged kill 4711\n  kaged kill --signal INT 4711",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) != 1 {

@@ -88,12 +88,13 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the runs, commands and cages of your sessions, and language servers",
-		Long: "Lists the runs of your sessions that are pending or at work, with their agents, the commands that " +
-			"agents have\n" +
-			"started and their cages: owner, start, memory and CPU time. The lines below a cage are its commands. All of " +
-			"these\n" +
-			"end with their session. `kaged cancel SESSION` stops a run. Language servers are the projects';\n" +
-			"they follow, see `kaged lsp`. `kaged kill PID` sends a signal to a command.",
+		Long: "Lists the runs of your sessions that are pending or at work, with their agents, the commands " +
+			"that\n" +
+			"agents have started and their cages: owner, start, memory and CPU time. The lines below a cage " +
+			"are\n" +
+			"its commands. All of these end with their session. `kaged cancel SESSION` stops a run. Language\n" +
+			"servers belong to projects and are listed last; see `kaged lsp`. `kaged kill PID` sends a signal\n" +
+			"to a command.",
 		Example: "  kaged ps\n  kaged ps --session 01K0000000000000000000000A --json",
 		Args:    kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -112,7 +113,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&session, "session", "", "only runs, commands and cages of this session")
 	cmd.Flags().
-		StringVar(&address, "url", "", "a daemon elsewhere that needs no sign-in (default: the one on the data directory)")
+		StringVar(&address, "url", "", "the URL of another daemon, which needs no sign-in (default: the "+
+			"daemon of the data directory)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	return cmd
 }

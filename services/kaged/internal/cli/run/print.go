@@ -202,7 +202,7 @@ func (p *printer) cage(f client.Frame, run string) {
 	case m.Ended != "":
 		step("! the cage ended: %s", kit.Brief(m.Ended, 40))
 	case m.CageStatus == "uncaged":
-		step("! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do")
+		step("! no cage: kaged runs with --no-sandbox, so the agent's commands have your rights")
 	default:
 		step("caged (%s): %s", m.Tier, kit.Brief(m.Policy, 200))
 		for _, held := range m.BestEffort {

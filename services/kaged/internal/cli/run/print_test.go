@@ -91,7 +91,7 @@ func TestPrinter(t *testing.T) {
 		"caged (userns): fs rw project:/", "  best effort: Memory is watched.",
 		"! refused: a.example:443 (3 times): No rule allows it.",
 		"  ! Not searched: the deepest folders.", "! the cage ended: walltime",
-		"! no cage: kaged runs with --no-sandbox, so the agent's commands may do what you may do",
+		"! no cage: kaged runs with --no-sandbox, so the agent's commands have your rights",
 	} {
 		if !strings.Contains(progress.String(), want+"\n") {
 			t.Errorf("stderr lacks %q:\n%s", want, progress.String())

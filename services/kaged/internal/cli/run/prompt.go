@@ -123,7 +123,7 @@ func awaited(a kit.App, pipe io.Reader) (string, error) {
 	case <-timeout.C:
 		fmt.Fprintf(
 			a.Stderr,
-			"kaged: no standard input within %s; going on without it (an argument - waits for it)\n",
+			"kaged: no standard input within %s; continuing without it (the argument - waits for it)\n",
 			firstInput,
 		)
 		return "", nil

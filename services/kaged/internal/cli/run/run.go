@@ -65,27 +65,25 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] PROMPT...|-",
 		Short: "Send a prompt to the project's agent and stream its work",
-		Long: "Posts the prompt to a session of the project and shows the agent's work: its text on stdout, its steps on\n" +
-			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends with the last " +
-			"command\n" +
-			"that uses it. Without --project the project is the nearest folder with a project file, from the working folder " +
-			"upwards.\n\n" +
-			"The arguments are joined by spaces. Piped standard input is added below them; where it stays silent for " +
-			firstInput.String() + ", the\n" +
-			"prompt goes without it. An argument - stands for standard input and waits for its end.\n\n" +
-			"A call that needs approval is asked about on the terminal, and denied without one; --yes approves it.\n" +
-			"A line that is typed while the run works steers it: the agent reads it at its next step.\n" +
-			"Project files that grant more than was approved are shown and asked about first; without a terminal it exits " +
-			"2, and\n" +
-			"`kaged project approve` approves them.\n" +
-			"On a terminal the agent's text loses control, bidi and other invisible characters; a pipe and --json get it " +
-			"exactly.\n" +
-			"Approvals show such characters as escapes.\n" +
-			"Before anything runs, stderr says of each agent in which cage it works. With --json, stdout carries the frames " +
-			"of the\n" +
-			"session's socket as JSON lines; the first line has the type \"session\" and names the session and the run.\n\n" +
-			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or its file " +
-			"does not\n" +
+		Long: "Posts the prompt to a session of the project and shows the agent's work: its text on stdout, " +
+			"its steps on\n" +
+			"stderr. Uses the daemon that runs on the data directory, or starts a temporary one, which ends " +
+			"with the last command\n" +
+			"that uses it. Without --project the project is the nearest folder with a project file, from the " +
+			"working folder upwards.\n\n" +
+			"The arguments are joined by spaces. Piped standard input is added below them; if it stays silent\n" +
+			"for " + firstInput.String() + ", it is left out. An argument - stands for standard input and " +
+			"waits for its end.\n\n" +
+			"A call that needs approval is asked about on the terminal. Without a terminal it is denied; --yes\n" +
+			"approves it. A line typed during the run steers it: the agent reads it at its next step. Project\n" +
+			"files that grant more than the approved version are shown and asked about first. Without a\n" +
+			"terminal kaged then exits 2; `kaged project approve` approves them. On a terminal, control, bidi\n" +
+			"and other invisible characters are removed from the agent's text; a pipe and --json get the exact\n" +
+			"text. Approvals show such characters as escapes. Before the run, stderr lists the cage of each\n" +
+			"agent. With --json, stdout carries the frames of the session's socket as JSON lines; the first\n" +
+			"line has the type \"session\" and names the session and the run.\n\n" +
+			"Exits 0 when the run completed, 1 when it failed, 2 when there is no such project or session or " +
+			"its file does not\n" +
 			"compile, 130 when it was cancelled.",
 		Example: "  kaged run fix the failing test\n  git diff | kaged run \"review this change\"\n" +
 			"  kaged run -c \"now add a test\"\n" +
@@ -117,8 +115,8 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().BoolVarP(&f.last, "continue", "c", false,
 		"continue the project's session that was used last and has not ended")
 	cmd.Flags().StringVar(&f.URL, "url", "",
-		"a daemon elsewhere that needs no sign-in, or takes the token in KAGED_TOKEN (default: the one on the data "+
-			"directory)")
+		"the URL of another daemon, which needs no sign-in or accepts the token in KAGED_TOKEN (default: the "+
+			"daemon of the data directory)")
 	cmd.Flags().StringVar(&f.model, "model", "", "PROVIDER:MODEL instead of the project's alias")
 	cmd.Flags().IntVar(&f.maxSteps, "max-steps", 0, "the most model calls, 1 to 100 (default: the project's)")
 	cmd.Flags().IntVar(&f.maxOutputTokens, "max-output-tokens", 0,
@@ -129,7 +127,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().Int64Var(&f.budgetTokens, "budget-tokens", 0, "give the session a budget in tokens")
 	cmd.Flags().Int64Var(&f.budgetCalls, "budget-calls", 0, "give the session a budget in model calls")
 	cmd.Flags().DurationVar(&f.budgetWalltime, "budget-walltime", 0,
-		"give the session a budget in time of work, such as 30m")
+		"give the session a budget of working time, such as 30m")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "approve every call that needs approval")
 	cmd.Flags().BoolVar(&f.takeover, "takeover", false,
 		"attach to the session even if another client is attached; its connection ends")
@@ -279,7 +277,7 @@ func lastSession(ctx context.Context, a kit.App, c *client.Client, dir string) (
 	}
 	if found.ID == "" {
 		return "",
-			fault.New(fault.NotFound, "The project %s has no session that could be continued; run without -c.", loaded.ID)
+			fault.New(fault.NotFound, "The project %s has no session to continue; run without -c.", loaded.ID)
 	}
 	return found.ID, nil
 }
@@ -335,7 +333,7 @@ func follow(
 			return
 		case <-ctx.Done():
 		}
-		fmt.Fprintln(a.Stderr, "kaged: cancelling; Ctrl-C again leaves without waiting")
+		fmt.Fprintln(a.Stderr, "kaged: cancelling; press Ctrl-C again to exit without waiting")
 		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer cancel()
 		if err := c.Do(cctx, http.MethodPost, "/api/v1/sessions/"+session+"/runs/"+run+"/cancel", map[string]any{},

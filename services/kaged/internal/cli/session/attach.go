@@ -17,15 +17,19 @@ func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
 	var takeover, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "attach [--pty PROCESS] [SESSION]",
-		Short: "Watch a session, or join this terminal to a background process of an agent",
-		Long: "Shows a session from now on, as `kaged run` does, and asks about calls that need approval. A lost\n" +
-			"connection is made again at the next frame. A typed line is sent to the agent: the run at work reads it at its\n" +
-			"next step, else it begins a run. Ctrl-C detaches, and the session goes on.\n\n" +
-			"With --pty it shows the terminal of a background process that an agent has started, with its kept output, and\n" +
-			"types on it. PROCESS is its PID or id in `kaged ps`. The process's terminal gets the size of this one.\n" +
-			"Any number of terminals may be joined, beside the console. The escape key leaves, and the process goes\n" +
-			"on. Input is recorded in the audit log, except hidden lines such as passwords. The title, clipboard and\n" +
-			"window commands of the process are left out.",
+		Short: "Watch a session, or attach this terminal to a background process of an agent",
+		Long: "Shows a session from now on, as `kaged run` does, and asks about calls that need approval. It\n" +
+			"reconnects after a loss and misses no frame. A typed line is sent to the agent: a working run\n" +
+			"reads it at its next step; without a run it starts one. Ctrl-C detaches, and the session\n" +
+			"continues.\n\n" +
+			"With --pty it shows the terminal of a background process that an agent has started, with its kept\n" +
+			"output, and sends your input to it. PROCESS is its PID or id in `kaged ps`. The process's " +
+			"terminal\n" +
+			"gets the size of this one. Several terminals and the console may be attached to a process at " +
+			"once.\n" +
+			"The escape key detaches, and the process continues. Input is recorded in the audit log, except\n" +
+			"hidden lines such as passwords. Commands of the process for the title, clipboard and window are\n" +
+			"removed.",
 		Example: "  kaged session attach SESSION\n  kaged ps\n" +
 			"  kaged session attach --pty 4711\n  kaged session attach --pty 4711 --escape ctrl-a",
 		Args: func(cmd *cobra.Command, list []string) error {
@@ -69,7 +73,7 @@ func sessionAttach(a kit.App, p *kit.Places) *cobra.Command {
 	cmd.Flags().BoolVar(&takeover, "takeover", false,
 		"attach to the session even if another client is attached; its connection ends")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the session's frames as JSON lines instead of text")
-	cmd.Flags().StringVar(&escape, "escape", "ctrl-]", "the key that leaves; none for no key")
+	cmd.Flags().StringVar(&escape, "escape", "ctrl-]", "the key that detaches, or none")
 	kit.AddURL(cmd, &address)
 	return cmd
 }

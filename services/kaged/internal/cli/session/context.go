@@ -38,9 +38,9 @@ func sessionLedger(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger SESSION",
 		Short: "Show the work, denials and notes of the agents of a session",
-		Long: "Shows the ledger of a session, oldest first: files read and changed, commands with their exit codes,\n" +
-			"refusals, and the decisions, todos and failures that agents wrote down. The ledger stays whole when\n" +
-			"the older part of a conversation gives way.",
+		Long: "Shows the ledger of a session, oldest first: files read and changed, commands with their exit\n" +
+			"codes, refusals, and the decisions, todos and failures that agents wrote down. Compactions of the\n" +
+			"conversation do not change the ledger.",
 		Example: "  kaged session ledger SESSION\n  kaged session ledger SESSION --kind todo\n  kaged session ledger " +
 			"SESSION --json",
 		Args: oneSession,
@@ -143,10 +143,9 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compact SESSION",
 		Short: "Make room in the conversation of a session",
-		Long: "Compacts the conversation of an idle session: its older part gives way to a note with the session's " +
-			"ledger.\n" +
-			"The messages stay stored. With --dry-run it prints the plan and makes no change. With --undo the messages of\n" +
-			"the agent's last compaction are part of the conversation again.",
+		Long: "Compacts the conversation of an idle session: it replaces the older part by a note with the\n" +
+			"session's ledger. The messages stay stored. With --dry-run it prints the plan and makes no change.\n" +
+			"With --undo the messages of the agent's last compaction are part of the conversation again.",
 		Example: "  kaged compact SESSION --dry-run\n  kaged compact SESSION --strategy drop\n" +
 			"  kaged compact SESSION --undo cmp_01K0000000000000000000000A",
 		Args: oneSession,
@@ -225,10 +224,11 @@ func compact(ctx context.Context, a kit.App, c *client.Client, session string, o
 func (n compactAnswer) write(w io.Writer) error {
 	p := n.Proposed
 	if p == nil || len(p.Messages) == 0 {
-		_, err := fmt.Fprintf(w, "Nothing would give way in the conversation of %s.\n", n.AgentPath)
+		_, err := fmt.Fprintf(w, "No part of the conversation of %s can be compacted.\n", n.AgentPath)
 		return err
 	}
-	fmt.Fprintf(w, "%s would take the conversation of %s from %s to %s of its window; parts of %s would give way.\n",
+	fmt.Fprintf(w, "%s would take the conversation of %s from %s to %s of its window, and replace parts of "+
+		"%s.\n",
 		n.Strategy, n.AgentPath, percent(p.Before), percent(p.After), kit.Count(len(p.Messages), "message", "messages"))
 	if p.Cost != nil {
 		fmt.Fprintf(w, "The summary would cost about $%.4f.\n", *p.Cost)
@@ -278,10 +278,10 @@ func (n compactAnswer) finished(w io.Writer, session string, raw map[string]any)
 	before, _ := raw["threshold_estimate"].(float64)
 	after, _ := raw["after_estimate"].(float64)
 	count, _ := raw["superseded_count"].(float64)
-	_, err := fmt.Fprintf(w, "%s: from %s to %s of the window; %s gave way (undo: kaged compact %s --undo %s).\n",
+	_, err := fmt.Fprintf(w, "%s: from %s to %s of the window; %s replaced (undo: kaged compact %s --undo %s).\n",
 		n.Strategy, percent(before), percent(after), kit.Count(int(count), "message", "messages"), session, n.CompactionID)
 	if reason, ok := raw["fallback_reason"].(string); ok && err == nil {
-		_, err = fmt.Fprintf(w, "drop took the place of %s: %s\n", n.Strategy, reason)
+		_, err = fmt.Fprintf(w, "drop was used instead of %s: %s\n", n.Strategy, reason)
 	}
 	return err
 }

@@ -47,8 +47,8 @@ func sessionList(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List sessions, newest first",
-		Long: "Lists the sessions of a project, or of all projects, newest first; " +
-			"with --search only those with a name or a message that has the words.",
+		Long: "Lists the sessions of a project, or of all projects, newest first; --search lists only " +
+			"sessions with these words in their name or in a message.",
 		Example: "  kaged session list\n  kaged session list --search 'rename view.go'\n" +
 			"  kaged session list --project-id wordcount --json",
 		Args: kit.Nothing,
@@ -76,7 +76,7 @@ func sessionList(a kit.App, p *kit.Places) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&project, "project-id", "", "only the sessions of this project (default: all projects)")
 	cmd.Flags().StringVar(&search, "search", "",
-		"only sessions with a text that has all these words, each as the beginning of a word")
+		"only sessions with all these words, or beginnings of words, in one text")
 	cmd.Flags().IntVar(&limit, "limit", 20, "the most sessions, 1 to 200")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the sessions as one JSON object")
 	kit.AddURL(cmd, &address)
@@ -214,7 +214,7 @@ func CancelCommand(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel SESSION",
 		Short: "Stop the run of a session",
-		Long: "Cancels the run of a session and returns when it is over. The session and its messages stay, and take the " +
+		Long: "Cancels the run of a session and returns when it has ended. The session stays open for the " +
 			"next message.",
 		Args: oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {

@@ -26,11 +26,13 @@ func sessionSteer(a kit.App, p *kit.Places) *cobra.Command {
 	var address string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "steer SESSION MESSAGE|-", Short: "Send a message to the run at work, which reads it at its next step",
-		Long: "Sends a message to a session with a run at work. The root agent reads it at its next step\n" +
-			"boundary, behind the results of its tools. If the run is completed before, the message begins the\n" +
-			"next run; if it fails or is cancelled, the model reads the message with your next one. A session\n" +
-			"without a run answers it like any message.",
+		Use: "steer SESSION MESSAGE|-", Short: "Send a message to the working run, which reads it at its next " +
+			"step",
+		Long: "Sends a message to a session with a working run. The root agent reads it at its next step, " +
+			"after\n" +
+			"the results of its tools. If the run completes before, the message starts the next run; if it\n" +
+			"fails or is cancelled, the model reads the message together with your next one. In a session\n" +
+			"without a run the message starts one.",
 		Example: "  kaged session steer 01K9ZD6Y5C \"Use tabs, and leave the tests alone.\"",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) < 2 {

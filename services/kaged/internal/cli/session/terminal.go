@@ -58,14 +58,14 @@ func showProcess(ctx context.Context, a kit.App, c *client.Client, p *commonv1.R
 	defer t.Close()
 	out := kit.Raw(a.Stdout)
 	w := &window{in: a.Stdin.(*os.File), out: out, screen: termtext.NewProgram(out), escape: escape, process: t}
-	fmt.Fprintf(a.Stderr, "kaged: process %d: %s (%s leaves, and the process goes on)\n", p.GetPid(),
+	fmt.Fprintf(a.Stderr, "kaged: process %d: %s (%s detaches, and the process continues)\n", p.GetPid(),
 		kit.Brief(p.GetCommand(), 100), keyName(escape))
 	ended, err := w.show(ctx)
 	switch {
 	case err != nil:
 		return err
 	case ended == nil:
-		_, err = fmt.Fprintf(a.Stderr, "kaged: left process %d, which goes on\n", p.GetPid())
+		_, err = fmt.Fprintf(a.Stderr, "kaged: detached from process %d, which continues\n", p.GetPid())
 		return err
 	}
 	_, err = fmt.Fprintf(a.Stderr, "kaged: process %d %s\n", p.GetPid(), endOf(ended))
@@ -144,7 +144,7 @@ func (w *window) event(e client.TerminalEvent) error {
 	var err error
 	switch {
 	case e.Away:
-		w.note("the connection is lost and is made again; %s leaves", keyName(w.escape))
+		w.note("the connection is lost; reconnecting (%s detaches)", keyName(w.escape))
 	case e.Refused != nil:
 		w.note("%s", kit.Plain(e.Refused))
 	case e.Position != nil && e.Position.GetMissing() > 0 && e.Position.GetOffset() > e.Position.GetReplayEnd():

@@ -130,7 +130,7 @@ func cageFor(ctx context.Context, a kit.App, p *kit.Places, dir, choice string) 
 // sayCage prints the rights of a new project's agent.
 func sayCage(a kit.App, c scaffold.Cage) {
 	if c.Off != "" {
-		fmt.Fprintf(a.Stderr, "kaged: warning: the agent has no cage and every right you have. %s\n", c.Off)
+		fmt.Fprintf(a.Stderr, "kaged: warning: the agent has no cage and all your rights. %s\n", c.Off)
 		return
 	}
 	net := "no network"

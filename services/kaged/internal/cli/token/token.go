@@ -46,10 +46,10 @@ func create(a kit.App, p *kit.Places) *cobra.Command {
 		Use:     "create NAME",
 		Aliases: []string{"new"},
 		Short:   "Make a token and print it once",
-		Long: "Makes an API token and prints it; it is shown this once. Send it as `Authorization: Bearer TOKEN`, or\n" +
-			"give it to kaged elsewhere in KAGED_TOKEN, with --url. Scopes: read reads, run also begins, uses and ends\n" +
-			"sessions and works on issues, admin also answers approvals and changes projects. No token can make, list\n" +
-			"or revoke tokens.",
+		Long: "Makes an API token and prints it. It cannot be shown again. Send it as `Authorization: Bearer\n" +
+			"TOKEN`, or set KAGED_TOKEN for kaged with --url on another machine. Scopes: read only reads; run\n" +
+			"also starts, uses and ends sessions and works on issues; admin also answers approvals and changes\n" +
+			"projects. No token can make, list or revoke tokens.",
 		Example: "  kaged token create ci --scope run --expires 720h\n" +
 			"  curl -H \"Authorization: Bearer $KAGED_TOKEN\" http://127.0.0.1:7420/api/v1/sessions",
 		Args: func(cmd *cobra.Command, list []string) error {
@@ -94,7 +94,7 @@ func create(a kit.App, p *kit.Places) *cobra.Command {
 func list(a kit.App, p *kit.Places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the tokens that have not been revoked, without their texts", Args: kit.Nothing,
+		Use: "list", Short: "List the tokens that are not revoked, without their secrets", Args: kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var found []view
 			err := a.Api(cmd, p, "", func(ctx context.Context, c *client.Client) (err error) {
@@ -143,7 +143,7 @@ func write(w io.Writer, found []view, now time.Time) error {
 func revoke(a kit.App, p *kit.Places) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke TOKEN", Short: "Revoke a token, by its id or its name",
-		Long: "Revokes a token: requests that come with it later are refused. A socket that is open stays open.",
+		Long: "Revokes a token: later requests with it are refused. Open sockets stay open.",
 		Args: func(cmd *cobra.Command, list []string) error {
 			if len(list) != 1 {
 				return kit.Misused(cmd, "one id or name is needed, as `kaged token list` shows them")

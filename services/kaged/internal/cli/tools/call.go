@@ -29,21 +29,21 @@ func toolsCall(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call [flags] NAME [JSON|-]",
 		Short: "Call a tool and print its result",
-		Long: "Calls a tool of the catalogue, or one by an alias, with parameters as JSON, and prints its result as one " +
-			"line of\n" +
-			"JSON. `-` for JSON reads it from standard input; `-` for NAME reads a call a line, {\"tool\": NAME, \"params\": " +
-			"{...}},\n" +
-			"and makes them as one session. The output of a running command goes to stderr. No daemon is needed;\n" +
-			"background processes of a call end with the last call.\n\n" +
-			"You have every tool and no cage; with --agent you have that agent's tools and cage, but `state: persistent` has " +
-			"no effect: the\n" +
-			"home is empty at first and gone with the cage of the call. Files named in the call count as already read;\n" +
-			"--strict enforces read-before-edit as for agents. A call that needs approval is asked about on a terminal, and " +
-			"denied without one.\n\n" +
-			"Exits 0 when every call succeeded, 1 when one failed, named no tool or had invalid parameters (the result " +
-			"is then\n" +
-			"{\"error\": ...}), 2 when there is no such project or agent or its file does not compile, 3 when kaged itself " +
-			"failed.\n" +
+		Long: "Calls a tool of the catalogue, or one by an alias, with parameters as JSON, and prints its " +
+			"result\n" +
+			"as one line of JSON. `-` for JSON reads it from standard input; `-` for NAME reads one call per\n" +
+			"line, {\"tool\": NAME, \"params\": {...}}, and makes all calls in one session. The output of a " +
+			"running\n" +
+			"command goes to stderr. No daemon is needed; background processes of a call end with the last\n" +
+			"call.\n\n" +
+			"You have every tool and no cage; with --agent you have that agent's tools and cage, but `state:\n" +
+			"persistent` has no effect: the home starts empty and is removed with the cage of the call. Files\n" +
+			"named in the call count as already read; --strict enforces read-before-edit as for agents. A call\n" +
+			"that needs approval is asked about on a terminal. Without a terminal it is denied.\n\n" +
+			"Exits 0 when every call succeeded, 1 when one failed, named no tool or had invalid parameters (the " +
+			"result is then\n" +
+			"{\"error\": ...}), 2 when there is no such project or agent or its file does not compile, 3 when " +
+			"kaged itself failed.\n" +
 			"Every call is recorded in " + workbench.AuditFile + " in the data directory.",
 		Example: "  kaged tools call search.grep '{\"pattern\": \"TODO\", \"output_mode\": \"count\"}'\n" +
 			"  kaged tools call shell.bash '{\"command\": \"go test ./...\"}'\n" +

@@ -20,11 +20,11 @@ func toolsList(a kit.App, p *kit.Places) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List every tool: which an agent can use, and why the rest is off",
-		Long: "Lists the catalogue with the reason of each tool's state for one agent of the project: the defaults of " +
-			"a root\n" +
-			"agent, the operator's [default_tools], the agent's tools and profile, its cage. Without a project it is about\n" +
-			"the defaults. No daemon is needed.",
+		Short: "List every tool, with the reason why an agent has it or not",
+		Long: "Lists the catalogue with the reason of each tool's state for one agent of the project: the\n" +
+			"defaults of a root agent, the operator's [default_tools], the agent's tools and profile, its " +
+			"cage.\n" +
+			"Without a project it shows the defaults. No daemon is needed.",
 		Example: "  kaged tools list\n  kaged tools list --agent primary.subagents.reviewer\n  kaged tools list --json",
 		Args:    kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,7 +53,7 @@ func toolsList(a kit.App, p *kit.Places) *cobra.Command {
 func writeListing(w io.Writer, l workbench.Listing) error {
 	whose := fmt.Sprintf("%s of %s", l.Agent, l.Project)
 	if l.Project == "" {
-		whose = "a root agent, where no project says otherwise (there is no .kaged/project.yaml here)"
+		whose = "a root agent with the defaults (there is no .kaged/project.yaml here)"
 	}
 	on := 0
 	for _, t := range l.Tools {

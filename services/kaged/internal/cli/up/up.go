@@ -33,11 +33,13 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run kaged: every service in this process",
-		Long: "Runs every service in this process until Ctrl-C; runs may then finish their step, unless Ctrl-C comes " +
-			"twice.\n" +
-			"Without --database-url and --nats-url it starts a private Postgres under the data directory and NATS in the\n" +
-			"process. Once it serves, it prints one line on stdout:\n\n" +
-			"  kaged ready URL\n\nThe URL signs a browser in, once; `kaged auth launch` prints another.",
+		Long: "Runs every service in this process until Ctrl-C. Runs then finish their current step; a " +
+			"second\n" +
+			"Ctrl-C stops at once. Without --database-url and --nats-url it starts a private Postgres under " +
+			"the\n" +
+			"data directory and NATS in the process. Once it serves, it prints one line on stdout:\n\n" +
+			"  kaged ready URL\n\n" +
+			"The URL signs a browser in, once; `kaged auth launch` prints another.",
 		Args: kit.Nothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := kit.ListenFlag(cmd, f.listen); err != nil {
@@ -50,7 +52,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 				return kit.Misused(cmd, "--rate-limits is %q and must be on or off", f.rateLimits)
 			}
 			warnAbsent(a, cmd, p.Config.String())
-			var looking sync.WaitGroup // in parallel with the start, so as not to delay it
+			var looking sync.WaitGroup // the check for cages, in parallel with the start
 			defer looking.Wait()
 			if f.noSandbox {
 				fmt.Fprintln(
@@ -77,7 +79,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 			"the HTTP address; port 0 picks one (KAGED_LISTEN)")
 	cmd.Flags().
 		StringVar(&f.uiURL, "ui-url", a.Getenv("KAGED_UI_URL"),
-			"the address people see kaged under, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
+			"the address of kaged in browsers, such as http://NAME.localhost:7420 (KAGED_UI_URL)")
 	cmd.Flags().
 		StringVar(&f.databaseURL, "database-url", a.Getenv("KAGED_DATABASE_URL"),
 			"a Postgres to use instead of a private one (KAGED_DATABASE_URL)")
@@ -104,7 +106,7 @@ func Command(a kit.App, p *kit.Places) *cobra.Command {
 func warnAbsent(a kit.App, cmd *cobra.Command, path string) {
 	named := cmd.Flags().Changed("config") || a.Getenv("KAGED_CONFIG") != ""
 	if _, err := os.Stat(path); named && errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintf(a.Stderr, "kaged: warning: the configuration %s is not there; kaged goes on as if it were empty\n", path)
+		fmt.Fprintf(a.Stderr, "kaged: warning: the configuration %s does not exist; kaged uses the defaults\n", path)
 	}
 }
 
@@ -173,7 +175,7 @@ func stopPrivate(ctx context.Context, a kit.App, p *kit.Places, stop func() erro
 	release, err := daemon.Alone(patience, p.DataDir.String(), func() {
 		fmt.Fprintln(
 			a.Stderr,
-			"kaged: another command works with this daemon, which stays until that is done; Ctrl-C stops it",
+			"kaged: another command uses this daemon, which stays until that command ends; Ctrl-C stops it",
 		)
 	})
 	if err == nil {
