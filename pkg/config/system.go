@@ -22,12 +22,12 @@ type System struct {
 	AdminGroup string `toml:"admin_group"`
 	// AllowUncaged lets agents work without a cage; false by default, so that they are refused with cage_unavailable.
 	AllowUncaged bool `toml:"allow_uncaged"`
-	// WorkspaceWait is how long a run that was stopped because its workspace is drained waits for it, 10m by default; then
-	// it ends as interrupted.
+	// WorkspaceWait is the time that a run waits for its drained workspace to be active again, 10m by default; then it
+	// ends as interrupted.
 	WorkspaceWait Duration `toml:"workspace_wait"`
 }
 
-// DefaultWorkspaceWait is how long a run waits for a drained workspace.
+// DefaultWorkspaceWait is the default of WorkspaceWait.
 const DefaultWorkspaceWait = Duration(10 * time.Minute)
 
 // DefaultProjectsRoot is the folder of projects in a workspace.

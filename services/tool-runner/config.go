@@ -154,7 +154,8 @@ type Config struct {
 	DebugMaxTimeout config.Duration `toml:"debug_max_timeout"`
 	// LateEvery is the interval of checks for ended background processes while no run of their session is held.
 	LateEvery config.Duration `toml:"late_every"`
-	// KeepRuns is how long a run that a harness hands over is kept for the next one, with its cages and processes.
+	// KeepRuns is the time for which a run that a harness hands over is kept for the next harness, with its cages and
+	// processes.
 	KeepRuns config.Duration `toml:"keep_runs"`
 
 	// ToolsFile declares the operator's commands that agents use as tools; if it is empty, tools.yaml beside local.toml.

@@ -69,19 +69,21 @@ const intro = `# Configuration
 Generated from the comments of the ` + "`Config`" + ` structs; run ` + "`make generate`" + ` after changing one.
 
 ` + "`local.toml`" +
-	` is the operator's. A flag wins over the environment, the environment over the file, the file over the defaults. The key
-` + "`a_b`" + ` of ` + "`[services.x-y]`" + ` is ` + "`KAGED_SERVICES_X_Y_A_B`" +
-	` in the environment. An unknown key is an error with its line. Sizes are bytes,
-durations text such as ` + "`\"90s\"`" + `.
+	` belongs to the operator. A flag overrides the environment, the environment the file, and the file the defaults. The
+environment variable of the key ` + "`a_b`" + ` of ` + "`[services.x-y]`" + ` is ` + "`KAGED_SERVICES_X_Y_A_B`" +
+	`. An unknown key is an error with its line. Sizes are in
+bytes, durations are text such as ` + "`\"90s\"`" + `.
 
 Besides the tables below, ` + "`[models]`" + ` binds aliases (` + "`name = \"provider:model\"`" +
 	`, or a list that is tried in order), ` + "`[default_tools]`" + `
-switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the name to show. Every ` +
-	"`[services.NAME]`" + ` also takes ` + "`listen`" + `
-(` + "`\"unix:PATH\"`" + `, ` + "`\"host:port\"`" + `, which takes the certificate of ` + "`[tls]`" +
-	`, or a list of them) and ` + "`address`" + `, where others
-reach it; those of a workspace also ` + "`workspace`" + `, its name in their certificates, where it has one;
-in a process of its own a service takes ` + "`metrics_listen`" + ` as well, in place of that of ` + "`[telemetry]`" + `.
+switches tools (` + "`\"GLOB\" = {enabled = false}`" + `), and ` + "`operator_name`" + ` is the displayed name. Every ` +
+	"`[services.NAME]`" + ` also has these keys:
+
+- ` + "`listen`" + `: ` + "`\"unix:PATH\"`" + `, ` + "`\"host:port\"`" + ` (with the certificate of ` + "`[tls]`" +
+	`), or a list of them;
+- ` + "`address`" + `: the address for other services;
+- ` + "`workspace`" + `, for the services of a workspace with a name: that name, as in their certificates;
+- ` + "`metrics_listen`" + `, for a service in its own process: used instead of that of ` + "`[telemetry]`" + `.
 `
 
 // Page returns the page of these services. root is the repository.

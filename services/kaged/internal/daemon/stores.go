@@ -106,16 +106,16 @@ func reachable(ctx context.Context, s *stores) error {
 	return nil
 }
 
-// An embedded Postgres that ends by itself is started again, unless it ends within shortLife of its start that many
-// times in a row: then the start itself ends it.
+// shortLife and shortLives bound the restarts of the embedded Postgres: [stores.keep] gives up after it has ended
+// more than shortLives times in a row within shortLife of its start.
 const (
 	shortLife  = 30 * time.Second
 	shortLives = 3
 )
 
-// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends: usually the kernel killed it
-// because memory ran out. Committed data survives, and services find it at the same address. keep fails with
-// unavailable if the start fails.
+// keep starts the embedded Postgres again whenever it ends by itself, until ctx ends. Usually the kernel killed it
+// because memory ran out. Committed data survives, and services find Postgres at the same address. keep fails with
+// unavailable if a start fails or Postgres ends too often.
 func (s *stores) keep(ctx context.Context) error {
 	if s.postgres == nil {
 		return nil

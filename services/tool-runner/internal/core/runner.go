@@ -59,7 +59,7 @@ type Options struct {
 	Journal string
 	// LateEvery is the interval at which watchers receive the processes that ended between runs.
 	LateEvery time.Duration
-	// KeepRuns is how long a run that is handed over is kept for its next harness.
+	// KeepRuns is the time for which a handed over run is kept for its next harness.
 	KeepRuns time.Duration
 	// Changed receives each file that a tool changes; it may be nil.
 	Changed change.Observer

@@ -380,7 +380,7 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 // duration is a time such as 20ms.
 type duration time.Duration
 
-// UnmarshalYAML reads a duration that is not negative.
+// UnmarshalYAML reads a duration from 0 to 1 h.
 func (d *duration) UnmarshalYAML(n ast.Node) error {
 	var text string
 	if err := yaml.NodeToValue(n, &text); err != nil {

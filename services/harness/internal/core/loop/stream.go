@@ -39,8 +39,8 @@ type reader struct {
 	received int
 }
 
-// stream makes one model call and relays its events. After an error the answer still tells whether the call was
-// accepted, and its use.
+// stream makes one model call and relays its events. Also after an error the answer has its usage and whether it was
+// accepted.
 func (v *invocation) stream(
 	ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target,
 ) (answer, error) {
