@@ -327,9 +327,11 @@ func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	}}
 	var s snapshot
 	s.take(&req)
-	grow := func() {
+	results := 0
+	grow := func() { // no two results are alike
+		results++
 		req.Messages = append(req.Messages, llm.Message{
-			Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: "done"}}},
+			Role: llm.RoleTool, Blocks: []llm.Block{{Result: &llm.ToolResult{Content: fmt.Sprint(results)}}},
 		})
 	}
 	grow()
