@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CrashPolicy is the fate of a run that a crash cut off.
+// CrashPolicy decides about a run that a crash cut off.
 type CrashPolicy int32
 
 const (
@@ -90,7 +90,7 @@ type CompiledProject struct {
 	ToolsOff []string `protobuf:"bytes,5,rep,name=tools_off,json=toolsOff,proto3" json:"tools_off,omitempty"`
 	// The language servers that the project declares.
 	LanguageServers []*LanguageServer `protobuf:"bytes,6,rep,name=language_servers,json=languageServers,proto3" json:"language_servers,omitempty"`
-	// How the project's programs are debugged; unset where its files do not say.
+	// How the project's programs are debugged; unset if its files do not declare it.
 	Debugging     *Debugging `protobuf:"bytes,7,opt,name=debugging,proto3" json:"debugging,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,9 +246,9 @@ type DebugAdapter struct {
 	Runtime string `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// The program and its arguments.
 	Command []string `protobuf:"bytes,2,rep,name=command,proto3" json:"command,omitempty"`
-	// The text that it prints before the address it listens at; empty for one that speaks over its standard files.
+	// The text that it prints before its listening address; empty for an adapter that uses its standard files.
 	Announces string `protobuf:"bytes,3,opt,name=announces,proto3" json:"announces,omitempty"`
-	// The type that it wants to be told, empty for the runtime's name.
+	// The adapter's own name of its type, empty if that is the runtime's name.
 	Type          string `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -367,7 +367,7 @@ func (x *DebugConfiguration) GetJson() string {
 	return ""
 }
 
-// Debugging is how a project's programs are debugged, as its files say.
+// Debugging is how a project's programs are debugged, as its files declare.
 type Debugging struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The debug adapters, by runtime.
@@ -435,9 +435,9 @@ type AgentNode struct {
 	PromptPath string `protobuf:"bytes,4,opt,name=prompt_path,json=promptPath,proto3" json:"prompt_path,omitempty"`
 	// Its description for a parent.
 	Description string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
-	// The most model calls of one run, unset for the default.
+	// The maximum of model calls of one run, unset for the default.
 	MaxSteps *int32 `protobuf:"varint,6,opt,name=max_steps,json=maxSteps,proto3,oneof" json:"max_steps,omitempty"`
-	// The most output tokens of one model call, unset for the provider's default.
+	// The maximum of output tokens of one model call, unset for the provider's default.
 	MaxOutputTokens *int32 `protobuf:"varint,7,opt,name=max_output_tokens,json=maxOutputTokens,proto3,oneof" json:"max_output_tokens,omitempty"`
 	// Its cage; may be unset.
 	Cage *CagePolicy `protobuf:"bytes,8,opt,name=cage,proto3" json:"cage,omitempty"`
@@ -445,23 +445,23 @@ type AgentNode struct {
 	Tools []string `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Its direct children, in the order of their keys.
 	Children []*AgentNode `protobuf:"bytes,10,rep,name=children,proto3" json:"children,omitempty"`
-	// The policy after a crash. Only the root's counts.
+	// The policy after a crash. Only the root agent's has an effect.
 	OnCrash CrashPolicy `protobuf:"varint,11,opt,name=on_crash,json=onCrash,proto3,enum=kaged.sessionmanager.storage.v1.CrashPolicy" json:"on_crash,omitempty"`
 	// Whether results of tools of earlier runs are shown to the model again.
 	IncludeToolResultsInContext bool `protobuf:"varint,12,opt,name=include_tool_results_in_context,json=includeToolResultsInContext,proto3" json:"include_tool_results_in_context,omitempty"`
 	// The names to show the model instead of canonical ones: canonical name to alias.
 	ToolAliases map[string]string `protobuf:"bytes,13,rep,name=tool_aliases,json=toolAliases,proto3" json:"tool_aliases,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether one of its tools changes files or runs programs; unset in snapshots of before it was noted.
+	// Whether one of its tools changes files or runs programs; unset in snapshots of earlier versions.
 	Writes *bool `protobuf:"varint,14,opt,name=writes,proto3,oneof" json:"writes,omitempty"`
 	// The budget of one call of it, with all agents below; unset means no limit.
 	Budget *AgentBudget `protobuf:"bytes,15,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Whether its calls are given the words of its caller and the operator. Not of the root.
+	// Whether its calls contain messages of its caller and the operator. Unset for the root agent.
 	ParentContext bool `protobuf:"varint,16,opt,name=parent_context,json=parentContext,proto3" json:"parent_context,omitempty"`
 	// Rules for its requests; may be unset.
 	Policy *AgentPolicy `protobuf:"bytes,17,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Whether todos that it proposes are written down without the root agent's review.
+	// Whether its proposed todos are stored without the root agent's review.
 	AutoTodos bool `protobuf:"varint,18,opt,name=auto_todos,json=autoTodos,proto3" json:"auto_todos,omitempty"`
-	// How its conversation is kept inside its model's window; unset for the defaults.
+	// How its conversation is compacted; unset for the defaults.
 	Compaction *AgentCompaction `protobuf:"bytes,19,opt,name=compaction,proto3" json:"compaction,omitempty"`
 	// Whether the project's instructions are part of its prompt.
 	AgentsMd bool `protobuf:"varint,20,opt,name=agents_md,json=agentsMd,proto3" json:"agents_md,omitempty"`
@@ -648,7 +648,7 @@ func (x *AgentNode) GetApproveWrites() bool {
 	return false
 }
 
-// AgentCompaction is how a conversation is kept inside its model's window. Zero values are not set.
+// AgentCompaction is how a conversation is kept inside its model's window. A zero value is unset.
 type AgentCompaction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// drop, summarize, delegate or checkpoint.
@@ -657,7 +657,7 @@ type AgentCompaction struct {
 	UpperThreshold float64 `protobuf:"fixed64,2,opt,name=upper_threshold,json=upperThreshold,proto3" json:"upper_threshold,omitempty"`
 	// The share of the window it is compacted to.
 	LowerThreshold float64 `protobuf:"fixed64,3,opt,name=lower_threshold,json=lowerThreshold,proto3" json:"lower_threshold,omitempty"`
-	// The messages that stay: role:ROLE, tool:GLOB or text:LITERAL.
+	// Patterns of messages that are kept: role:ROLE, tool:GLOB or text:LITERAL.
 	AlwaysKeep []string `protobuf:"bytes,4,rep,name=always_keep,json=alwaysKeep,proto3" json:"always_keep,omitempty"`
 	// Pruning of tool results; unset for the defaults.
 	Prune *AgentPruning `protobuf:"bytes,5,opt,name=prune,proto3" json:"prune,omitempty"`
@@ -757,16 +757,16 @@ func (x *AgentCompaction) GetDelegatePlugin() string {
 	return ""
 }
 
-// AgentPruning is how old results of tools are replaced by a notice. Zero values are not set.
+// AgentPruning is how old results of tools are replaced by a notice. A zero value is unset.
 type AgentPruning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether they stay.
+	// Whether old results are kept.
 	Disabled bool `protobuf:"varint,1,opt,name=disabled,proto3" json:"disabled,omitempty"`
-	// The newest tokens of results that stay.
+	// The number of tokens of the newest results that are kept.
 	ProtectTokens *int64 `protobuf:"varint,2,opt,name=protect_tokens,json=protectTokens,proto3,oneof" json:"protect_tokens,omitempty"`
-	// The least number of saved tokens.
+	// The minimum of saved tokens; a smaller saving replaces no result.
 	MinimumSavings *int64 `protobuf:"varint,3,opt,name=minimum_savings,json=minimumSavings,proto3,oneof" json:"minimum_savings,omitempty"`
-	// The tools with results that stay; unset for the default.
+	// The tools whose results are kept; unset for the default.
 	ProtectedTools []string `protobuf:"bytes,4,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -830,14 +830,14 @@ func (x *AgentPruning) GetProtectedTools() []string {
 	return nil
 }
 
-// AgentPolicy are rules for the requests of one agent's model. Zero values are not set.
+// AgentPolicy has the rules for an agent's model requests. A zero value is unset.
 type AgentPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The most tokens of one request, by estimate.
+	// The maximum of estimated tokens of one request.
 	TokenHardLimit int64 `protobuf:"varint,1,opt,name=token_hard_limit,json=tokenHardLimit,proto3" json:"token_hard_limit,omitempty"`
-	// Texts that the model must not see.
+	// Texts that are kept from the model.
 	ContentGates []*ContentGate `protobuf:"bytes,2,rep,name=content_gates,json=contentGates,proto3" json:"content_gates,omitempty"`
-	// Whether secrets that tell themselves by their form are sent.
+	// Whether secrets that are recognized by their form are sent.
 	ShowSecrets   bool `protobuf:"varint,3,opt,name=show_secrets,json=showSecrets,proto3" json:"show_secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -899,7 +899,7 @@ type ContentGate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text.
 	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// Whether it is left out, instead of being replaced by a marker.
+	// Whether it is left out; otherwise a marker replaces it.
 	Strip         bool `protobuf:"varint,2,opt,name=strip,proto3" json:"strip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -949,14 +949,14 @@ func (x *ContentGate) GetStrip() bool {
 	return false
 }
 
-// AgentBudget bounds one call of an agent, with all agents below it. Zero values are not set.
+// AgentBudget limits one call of an agent, with all agents below it. A zero value is unset.
 type AgentBudget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Billionths of a US dollar.
 	NanoUsd int64 `protobuf:"varint,1,opt,name=nano_usd,json=nanoUsd,proto3" json:"nano_usd,omitempty"`
-	// Input, cached or not, with output.
+	// Input tokens, cached ones included, and output tokens.
 	Tokens int64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Requests sent to models.
+	// Model requests.
 	Calls int64 `protobuf:"varint,3,opt,name=calls,proto3" json:"calls,omitempty"`
 	// Time of work in milliseconds, without waiting for operators.
 	WalltimeMs int64 `protobuf:"varint,4,opt,name=walltime_ms,json=walltimeMs,proto3" json:"walltime_ms,omitempty"`
@@ -964,7 +964,7 @@ type AgentBudget struct {
 	LiveAgents int32 `protobuf:"varint,5,opt,name=live_agents,json=liveAgents,proto3" json:"live_agents,omitempty"`
 	// Levels of agents below it.
 	Depth int32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
-	// Whether models without a known price may be asked under nano_usd; they count as free.
+	// Whether models without a known price are allowed with nano_usd; they count as free.
 	AllowUnpriced bool `protobuf:"varint,7,opt,name=allow_unpriced,json=allowUnpriced,proto3" json:"allow_unpriced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1049,7 +1049,7 @@ func (x *AgentBudget) GetAllowUnpriced() bool {
 	return false
 }
 
-// CagePolicy is the reach of an agent, compiled from its cage block. An agent with cage: disabled has no policy.
+// CagePolicy is an agent's compiled cage block. An agent with cage: disabled has no policy.
 type CagePolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The granted paths, in the order they were written. The rest of the file system is invisible.
@@ -1066,10 +1066,11 @@ type CagePolicy struct {
 	Env map[string]string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Resource limits; unset means no limits.
 	Limits *CageLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Paths, written like those of fs, that cannot be written although a grant may turn out to hold them, because an
-	// agent above may not. They are no grants.
+	// Paths, written like those of fs, that stay read-only even inside a writable grant, because an agent above may not
+	// write them. They grant no access.
 	ReadOnly []string `protobuf:"bytes,8,rep,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// Where each of read_only is written, in its order, as CageMount.at; shorter where that is not known.
+	// The place of each path of read_only in the project file, in the same order, as CageMount.at; shorter if some are
+	// unknown.
 	ReadOnlyAt []string `protobuf:"bytes,9,rep,name=read_only_at,json=readOnlyAt,proto3" json:"read_only_at,omitempty"`
 	// The writable part of repositories: "writable", except files that make git run code, or "read_only". Empty is
 	// writable.
@@ -1185,7 +1186,7 @@ type CageMount struct {
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	// The path as written: project:/ or ./ is the project's root, otherwise absolute.
 	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
-	// Where the path is written, file:line:column, for messages; empty if that is not known.
+	// The path's place in the project file, as file:line:column, for messages; empty if unknown.
 	At            string `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1242,7 +1243,7 @@ func (x *CageMount) GetAt() string {
 	return ""
 }
 
-// CageLimits bounds a cage. Zero means no limit of its own.
+// CageLimits limits a cage. Zero means no limit of its own.
 type CageLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Memory in bytes.

@@ -27,13 +27,13 @@ type Role int32
 const (
 	// Not specified.
 	Role_ROLE_UNSPECIFIED Role = 0
-	// The operator's.
+	// An operator.
 	Role_ROLE_USER Role = 1
-	// The model's.
+	// The model.
 	Role_ROLE_ASSISTANT Role = 2
 	// Results of tools, for the model.
 	Role_ROLE_TOOL Role = 3
-	// kaged's own, such as a summary.
+	// kaged itself, for example the author of a summary.
 	Role_ROLE_SYSTEM Role = 4
 )
 
@@ -82,17 +82,17 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_kaged_sessionmanager_storage_v1_step_proto_rawDescGZIP(), []int{0}
 }
 
-// StopReason is why a model stopped.
+// StopReason is the reason for the end of a model's output.
 type StopReason int32
 
 const (
 	// Not specified.
 	StopReason_STOP_REASON_UNSPECIFIED StopReason = 0
-	// It was finished.
+	// The output is complete.
 	StopReason_STOP_REASON_STOP StopReason = 1
-	// It reached the output limit.
+	// The output limit was reached.
 	StopReason_STOP_REASON_LENGTH StopReason = 2
-	// It calls tools.
+	// The model calls tools.
 	StopReason_STOP_REASON_TOOL_USE StopReason = 3
 	// The call failed.
 	StopReason_STOP_REASON_ERROR StopReason = 4
@@ -254,7 +254,7 @@ type Message struct {
 	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=kaged.sessionmanager.storage.v1.Role" json:"role,omitempty"`
 	// Its content, in order.
 	Blocks []*Block `protobuf:"bytes,2,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	// The stored message it comes from, or empty.
+	// The id of the stored message that it was made from, or empty.
 	MessageId     string `protobuf:"bytes,3,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -478,14 +478,14 @@ func (x *Text) GetText() string {
 	return ""
 }
 
-// Thinking is the model's reasoning, kept because providers want it back on the next turn.
+// Thinking is the model's reasoning. It is kept because providers require it in the next request.
 type Thinking struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The readable part, empty if the provider hides it.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	// The provider's own data (signature, encrypted content), opaque to everyone else.
+	// The provider's own data, such as a signature or encrypted content.
 	Opaque []byte `protobuf:"bytes,2,opt,name=opaque,proto3" json:"opaque,omitempty"`
-	// The driver that opaque belongs to; it is given back to no other.
+	// The driver that made opaque; only that driver sends it.
 	Driver        string `protobuf:"bytes,3,opt,name=driver,proto3" json:"driver,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -609,7 +609,7 @@ func (x *ToolCall) GetInput() string {
 // ToolResult is a tool's answer to the model.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call it answers.
+	// The id of the answered call.
 	ToolCallId string `protobuf:"bytes,1,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
 	// The text for the model.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
@@ -687,7 +687,7 @@ type Usage struct {
 	Input int64 `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
 	// Output tokens, reasoning included.
 	Output int64 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	// Those output tokens that are reasoning.
+	// Reasoning tokens, a part of output.
 	Reasoning int64 `protobuf:"varint,3,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	// Input tokens read from the provider's cache.
 	CacheRead int64 `protobuf:"varint,4,opt,name=cache_read,json=cacheRead,proto3" json:"cache_read,omitempty"`
@@ -762,7 +762,7 @@ func (x *Usage) GetCacheWrite() int64 {
 	return 0
 }
 
-// Cost has US dollars by kind of token.
+// Cost is in US dollars, by kind of token.
 type Cost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For fresh input.
@@ -862,7 +862,7 @@ type Stats struct {
 	DurationMs float64 `protobuf:"fixed64,2,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// Output tokens per second of duration.
 	Tps float64 `protobuf:"fixed64,3,opt,name=tps,proto3" json:"tps,omitempty"`
-	// Its cost, unset if the model's prices are not known.
+	// Its cost, unset if the model's prices are unknown.
 	Cost          *Cost `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
