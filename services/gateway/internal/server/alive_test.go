@@ -30,8 +30,8 @@ func TestIdleStreamsSayThatTheyLive(t *testing.T) {
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
-			defer cancel()
+			ctx, cancel := context.WithCancel(t.Context()) // the client leaves; a deadline would be the stream's maximum age
+			defer time.AfterFunc(65*time.Second, cancel).Stop()
 			answer := httptest.NewRecorder()
 			e := &events{w: answer, control: http.NewResponseController(answer)}
 			relay(ctx, &Server{stopping: make(chan struct{})}, e)
