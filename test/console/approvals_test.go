@@ -51,7 +51,7 @@ func TestStandingApprovalsInThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.run(t, "allow what was shown", chromedp.Click(chromedp.CSS(".ask .allow")))
-	b.shows(t, "Nothing was approved")
+	b.shows(t, "Not approved: the question has changed.")
 	b.until(t, "it is shown anew", `document.querySelector(".ask-box").innerText.endsWith("origin other")`)
 	b.takesAnAnswer(t)
 

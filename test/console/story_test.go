@@ -73,9 +73,7 @@ func TestStory(t *testing.T) {
 	second.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "look"),
 		chromedp.Click(chromedp.CSS(".composer button.primary")))
 	second.shows(t, "exit 3")
-	if strong := eval[string](t, second, `document.querySelector(".markdown strong").innerText`); strong != "look" {
-		t.Errorf("bold is %q", strong)
-	}
+	second.until(t, "look is bold", `document.querySelector(".markdown strong").innerText === "look"`)
 	// A failed command is unfolded, with both of its outputs.
 	second.shows(t, "out")
 	second.shows(t, "err")

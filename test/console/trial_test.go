@@ -85,7 +85,7 @@ func TestFirstTrialByKeyboard(t *testing.T) {
 	b.run(t, "a long run", chromedp.KeyEvent("count"), controlEnter)
 	b.shows(t, "I count:")
 	b.run(t, "stop", chromedp.Focus(chromedp.CSS("button.stop")), chromedp.KeyEvent(kb.Enter))
-	b.shows(t, "Stopped. What was done until then is kept.")
+	b.shows(t, "Stopped. The completed work is kept.")
 	b.until(t, "the keyboard is in the field to write", `document.activeElement.closest(".composer textarea")`)
 
 	eval[bool](t, b, `(() => { const make = URL.createObjectURL;
@@ -96,7 +96,7 @@ func TestFirstTrialByKeyboard(t *testing.T) {
 	b.until(t, "the session is saved", `["tidy up", "unlink doomed.txt", "I have read the comment."]
 		.every(one => saved.includes(one))`)
 	b.open(t, w, eval[string](t, b, `location.pathname`))
-	b.shows(t, "Stopped. What was done until then is kept.")
+	b.shows(t, "Stopped. The completed work is kept.")
 }
 
 // On the smallest phone the buttons that answer a request are in view at once, and every part of the request can be

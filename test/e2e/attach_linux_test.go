@@ -74,7 +74,7 @@ func TestATerminalJoinsAShell(t *testing.T) {
 	one.Type(t, "while ! stty size | grep -q '30 100'; do sleep 0.05; done; echo two-$((1+2))\r")
 	awaits(t, one, "two-3")
 	one.Type(t, "\x1d")
-	if code := one.Wait(t); code != 0 || !strings.Contains(one.Shown.String(), "left process "+pid) {
+	if code := one.Wait(t); code != 0 || !strings.Contains(one.Shown.String(), "detached from process "+pid) {
 		t.Errorf("left with %d, %q", code, one.Shown.String())
 	}
 	if one.Modes(t) == raw {

@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/mtls"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
 )
@@ -71,7 +72,7 @@ func (w *busy) post(ctx context.Context, t *testing.T, text string) (run string)
 			return out.RunID
 		}
 		w.refusal = err
-		time.Sleep(100 * time.Millisecond)
+		retry.Wait(ctx, 100*time.Millisecond)
 	}
 	t.Errorf("session %s: a message was not accepted in time: %v", w.ID, w.refusal)
 	return ""
@@ -123,7 +124,7 @@ func (w *busy) reattach(ctx context.Context, t *testing.T) {
 		if !errors.Is(err, fault.Unavailable) {
 			w.refusal = err
 		}
-		time.Sleep(50 * time.Millisecond)
+		retry.Wait(ctx, 50*time.Millisecond)
 	}
 }
 
