@@ -150,7 +150,7 @@ func (x *HTTPCondition) GetValue() string {
 	return ""
 }
 
-// Frame names the frame whose payload a message is (spec/http-api.md, WebSocket protocol).
+// Frame marks a message as the payload of a frame (spec/http-api.md, WebSocket protocol).
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The channel.
@@ -297,7 +297,7 @@ var (
 
 // Extension fields to descriptorpb.MessageOptions.
 var (
-	// The frame whose payload the message is.
+	// The frame that carries the message as its payload.
 	//
 	// optional kaged.api.v1.Frame frame = 50130;
 	E_Frame = &file_kaged_api_v1_options_proto_extTypes[5]

@@ -4355,7 +4355,7 @@ type CageChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's tree path.
 	AgentPath string `protobuf:"bytes,1,opt,name=agent_path,json=agentPath,proto3" json:"agent_path,omitempty"`
-	// "caged", or "uncaged" for an agent whose cage is off because all cages are.
+	// "caged", or "uncaged" if all cages are switched off.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// How the cage is enforced: "userns" or "setuid"; empty for uncaged.
 	Tier string `protobuf:"bytes,3,opt,name=tier,proto3" json:"tier,omitempty"`
@@ -5189,7 +5189,7 @@ func (x *Retracted) GetAudit() *v1.AuditRecord {
 	return nil
 }
 
-// Retry is a model call that failed before it was accepted, or whose answer broke off, and that is repeated.
+// Retry announces the repetition of a model call: it was refused, or its answer broke off.
 type Retry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The error.

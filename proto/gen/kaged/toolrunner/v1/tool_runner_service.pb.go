@@ -1340,7 +1340,7 @@ type Tool struct {
 	// these may run in parallel and before its turn is stored, like calls of a tool of CATEGORY_READ.
 	ReadWhen []*ReadWhen `protobuf:"bytes,16,rep,name=read_when,json=readWhen,proto3" json:"read_when,omitempty"`
 	// The calls that wait for external events, such as the end of a process. Repeating them is not a loop. They also
-	// apply to an alias without an action, whose parameters have the same meaning.
+	// apply to an alias without an action; its parameters have the same meaning.
 	WaitWhen      []*ReadWhen `protobuf:"bytes,17,rep,name=wait_when,json=waitWhen,proto3" json:"wait_when,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -766,7 +766,7 @@ type AgentPruning struct {
 	ProtectTokens *int64 `protobuf:"varint,2,opt,name=protect_tokens,json=protectTokens,proto3,oneof" json:"protect_tokens,omitempty"`
 	// The minimum of saved tokens; a smaller saving replaces no result.
 	MinimumSavings *int64 `protobuf:"varint,3,opt,name=minimum_savings,json=minimumSavings,proto3,oneof" json:"minimum_savings,omitempty"`
-	// The tools whose results are kept; unset for the default.
+	// Pruning keeps the results of these tools; unset for the default.
 	ProtectedTools []string `protobuf:"bytes,4,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
