@@ -53,6 +53,61 @@ func NormalizeFrom(messages []Message) (out []Message, from [][]int) {
 	return out, from
 }
 
+// Normal reports whether a conversation has the form of [Normalize]. The first n messages are known to begin one that
+// has it.
+func Normal(messages []Message, n int) bool {
+	for i := max(0, n-1); i < len(messages); i++ {
+		m := messages[i]
+		var before Message
+		if i > 0 {
+			before = messages[i-1]
+		}
+		if len(m.Blocks) == 0 || m.Role == before.Role {
+			return false
+		}
+		if m.Role == RoleTool {
+			if before.Role != RoleAssistant || !answered(before.Blocks, m.Blocks) {
+				return false
+			}
+			continue
+		}
+		if len(spoken(m.Blocks)) != len(m.Blocks) {
+			return false
+		}
+		if before.Role == RoleAssistant && slices.ContainsFunc(before.Blocks, isCall) {
+			return false
+		}
+	}
+	if n := len(messages); n > 0 && messages[n-1].Role == RoleAssistant {
+		return !slices.ContainsFunc(messages[n-1].Blocks, isCall)
+	}
+	return true
+}
+
+func isCall(b Block) bool { return b.Call != nil }
+
+// answered reports whether results are one result for each call of a turn, in their order. Calls with the same id have
+// the same result.
+func answered(turn, results []Block) bool {
+	n := 0
+	first := map[string]ToolResult{}
+	for _, b := range turn {
+		if b.Call == nil {
+			continue
+		}
+		if n == len(results) || results[n].Result == nil || results[n].Result.CallID != b.Call.ID {
+			return false
+		}
+		result := *results[n].Result
+		if earlier, ok := first[result.CallID]; ok && earlier != result {
+			return false
+		}
+		first[result.CallID] = result
+		n++
+	}
+	return n > 0 && n == len(results)
+}
+
 // spoken returns the blocks that are neither empty nor results.
 func spoken(blocks []Block) []Block {
 	says := func(b Block) bool {

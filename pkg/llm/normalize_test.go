@@ -1,10 +1,12 @@
 package llm_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/llm"
@@ -112,6 +114,15 @@ func TestNormalizeProperties(t *testing.T) {
 		out := llm.Normalize(in)
 		if diff := cmp.Diff(out, llm.Normalize(out)); diff != "" {
 			t.Fatalf("not stable: %s", diff)
+		}
+		if got, want := llm.Normal(in, 0), cmp.Equal(in, out, cmpopts.EquateEmpty()); got != want {
+			t.Fatalf("Normal(%+v) = %t, want %t", in, got, want)
+		}
+		longer := slices.Concat(out, rapid.SliceOfN(message, 0, 3).Draw(t, "more"))
+		for n := range len(out) + 1 {
+			if got, want := llm.Normal(longer, n), llm.Normal(longer, 0); got != want {
+				t.Fatalf("Normal(%+v, %d) = %t, want %t", longer, n, got, want)
+			}
 		}
 		if after := words(out); after != before || words(in) != before {
 			t.Fatalf("words %q became %q", before, after)

@@ -31,9 +31,15 @@ type Encoder func(dst []byte, p Piece) []byte
 // Writer makes the body of a request. A body begins with the conversation; pieces that the request before began with
 // are not encoded again, and neither are they hashed again.
 type Writer struct {
+	// Messages is the conversation of the request in normal form; see [llm.Normalize].
+	Messages []llm.Message
+	// Names encodes the names of its tools.
+	Names *Names
+
 	memory *llm.Memory
 	encode Encoder
 	kept   *beginning
+	same   int    // how many of Messages the request before began with
 	at     int    // how many of the kept pieces the request begins with so far
 	rest   []byte // what follows the settled part
 	done   bool   // the part that is kept is settled
@@ -42,21 +48,54 @@ type Writer struct {
 // beginning is the kept beginning of a body. Its bytes are only appended to: a request that is under way may still read
 // those before.
 type beginning struct {
+	past
+
 	form   string
 	pieces []Piece
-	ends   []int // offsets in data, of each piece
+	stops  []int // offsets in data, of each piece
 	data   []byte
 	sum    hash.Cloner // of data[:summed]
 	summed int
 }
 
-// NewWriter begins a body. form names the encoding: what a memory keeps of another is not used.
-func NewWriter(memory *llm.Memory, form string, encode Encoder) *Writer {
-	kept, ok := memory.Take().(*beginning)
+// NewWriter begins the body of a request with a conversation: the request's messages, with its note or without. form
+// names the encoding: what a memory keeps of another is not used.
+func NewWriter(req llm.Request, conversation []llm.Message, form string, encode Encoder) *Writer {
+	kept, ok := req.Memory.Take().(*beginning)
 	if !ok || kept.form != form {
 		kept = &beginning{form: form}
 	}
-	return &Writer{memory: memory, encode: encode, kept: kept}
+	w := &Writer{memory: req.Memory, encode: encode, kept: kept}
+	w.Messages, w.same = kept.follow(conversation, req.Tools)
+	w.Names = kept.names
+	return w
+}
+
+// Resume skips messages whose pieces are kept, at most limit, and returns their number and the state noted after them.
+// key stands for everything besides a message, the state before it and the names of tools that its pieces depend on:
+// pieces written under another key are compared one by one.
+func (w *Writer) Resume(limit int, key string) (messages int, state string) {
+	k := w.kept
+	if k.key != key {
+		w.same, k.key = 0, key
+	}
+	for n := len(k.ends); n > 0; n-- {
+		if end := k.ends[n-1]; end.messages <= min(limit, w.same) {
+			k.ends = k.ends[:n]
+			w.at = end.pieces
+			return end.messages, end.state
+		}
+	}
+	k.ends = nil
+	return 0, ""
+}
+
+// Ended notes that the first messages of the conversation are written, and the state in which the driver is. The next
+// request may resume there.
+func (w *Writer) Ended(messages int, state string) {
+	if !w.done {
+		w.kept.ends = append(w.kept.ends, messageEnd{messages, w.at, state})
+	}
 }
 
 // Add appends a piece and reports whether it was encoded as anything.
@@ -75,7 +114,7 @@ func (w *Writer) Add(p Piece) bool {
 		k.cut(w.at)
 	}
 	k.data = w.append(k.data, p)
-	k.pieces, k.ends = append(k.pieces, p), append(k.ends, len(k.data))
+	k.pieces, k.stops = append(k.pieces, p), append(k.stops, len(k.data))
 	w.at++
 	return k.end(w.at) > k.end(w.at-1)
 }
@@ -102,7 +141,7 @@ func (w *Writer) Settle() {
 func (w *Writer) Body(end []byte) *Body {
 	w.Settle()
 	k := w.kept
-	b := &Body{kept: k.data[:len(k.data):len(k.data)], rest: append(w.rest, end...)}
+	b := &Body{names: w.Names, kept: k.data[:len(k.data):len(k.data)], rest: append(w.rest, end...)}
 	k.hash()
 	sum, _ := k.sum.Clone() // SHA-256 can always be cloned
 	sum.Write(b.rest)
@@ -117,16 +156,17 @@ func (e *beginning) end(n int) int {
 	if n == 0 {
 		return 0
 	}
-	return e.ends[n-1]
+	return e.stops[n-1]
 }
 
 // cut leaves the first n pieces. What is appended then is written elsewhere than the bytes that are cut off.
 func (e *beginning) cut(n int) {
+	e.past.cut(n)
 	if n == len(e.pieces) {
 		return
 	}
 	end := e.end(n)
-	e.pieces, e.ends, e.data = e.pieces[:n], e.ends[:n], e.data[:end:end]
+	e.pieces, e.stops, e.data = e.pieces[:n], e.stops[:n], e.data[:end:end]
 	if e.summed > end {
 		e.sum, e.summed = nil, 0
 	}
@@ -142,17 +182,22 @@ func (e *beginning) hash() {
 }
 
 func (e *beginning) size() int {
-	return cap(e.data) + cap(e.pieces)*int(unsafe.Sizeof(Piece{})) + 8*cap(e.ends)
+	return cap(e.data) + cap(e.pieces)*int(unsafe.Sizeof(Piece{})) + 8*cap(e.stops) +
+		cap(e.messages)*int(unsafe.Sizeof(llm.Message{})) + cap(e.ends)*int(unsafe.Sizeof(messageEnd{}))
 }
 
 // Body is the encoded body of a request.
 type Body struct {
+	names      *Names
 	kept, rest []byte
 	about      llm.Body
 }
 
 // About describes the body.
 func (b *Body) About() llm.Body { return b.about }
+
+// Names returns the encoding of the tool names in the body.
+func (b *Body) Names() *Names { return b.names }
 
 // Bytes returns a copy of the body.
 func (b *Body) Bytes() []byte { return append(bytes.Clone(b.kept), b.rest...) }

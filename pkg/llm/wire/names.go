@@ -21,18 +21,23 @@ type Names struct {
 
 // NewNames returns the encoding for the tools and the calls of a request.
 func NewNames(req llm.Request) *Names {
+	tools := make([]string, len(req.Tools))
+	for i, t := range req.Tools {
+		tools[i] = t.Name
+	}
+	return newNames(tools, appendCalls(nil, req.Messages))
+}
+
+// newNames returns the encoding for names of tools and then of calls.
+func newNames(tools, calls []string) *Names {
 	n := &Names{encoded: map[string]string{}, decoded: map[string]string{}}
 	// Names that need no change come first: they stay as they are, even if another name is encoded to the same text.
 	for _, changed := range []bool{false, true} {
-		for _, t := range req.Tools {
-			n.add(t.Name, changed)
+		for _, name := range tools {
+			n.add(name, changed)
 		}
-		for _, m := range req.Messages {
-			for _, b := range m.Blocks {
-				if b.Call != nil {
-					n.add(b.Call.Name, changed)
-				}
-			}
+		for _, name := range calls {
+			n.add(name, changed)
 		}
 	}
 	return n

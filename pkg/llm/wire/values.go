@@ -73,22 +73,25 @@ func CallID(id string) string {
 
 // callIDs assigns the ids of an answer's calls. Results are stored by id for the life of a session, and some servers
 // send no ids, or the same ids in every answer.
-type callIDs struct{ used map[string]bool }
-
-func newCallIDs(req llm.Request) *callIDs {
-	c := &callIDs{used: map[string]bool{}}
-	for _, m := range req.Messages {
-		for _, b := range m.Blocks {
-			if b.Call != nil {
-				c.used[b.Call.ID] = true
-			}
-		}
-	}
-	return c
+type callIDs struct {
+	before []llm.Message
+	used   map[string]bool // the ids of before and of the answer; nil until the first call of the answer
 }
+
+func newCallIDs(req llm.Request) *callIDs { return &callIDs{before: req.Messages} }
 
 // unique returns id, or a new one if id is empty or was used before.
 func (c *callIDs) unique(id string) string {
+	if c.used == nil {
+		c.used = map[string]bool{}
+		for _, m := range c.before {
+			for _, b := range m.Blocks {
+				if b.Call != nil {
+					c.used[b.Call.ID] = true
+				}
+			}
+		}
+	}
 	if id == "" || c.used[id] {
 		id = NewCallID()
 	}

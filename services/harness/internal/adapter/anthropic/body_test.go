@@ -29,12 +29,11 @@ func FuzzBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := New(llm.Target{Provider: "p"}, wire.Options{})
 		for i, req := range drivertest.Conversations(data, thoughts(d.origin("model"))) {
-			names := wire.NewNames(req)
-			body, err := d.body(req, names)
+			body, err := d.body(req)
 			if err != nil {
 				t.Fatal(err)
 			}
-			params := d.sdkParams(req, names)
+			params := d.sdkParams(req, wire.NewNames(req))
 			if params.Messages == nil {
 				params.Messages = []sdk.MessageParam{}
 			}
@@ -86,7 +85,7 @@ func TestTheBeginningIsKept(t *testing.T) {
 		req.Messages = append(
 			req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: turn}, drivertest.Results(turn, "<content>"),
 		)
-		body, err := d.body(req, wire.NewNames(req))
+		body, err := d.body(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +98,7 @@ func TestTheBeginningIsKept(t *testing.T) {
 	}
 	fresh := req
 	fresh.Memory = nil
-	again, err := d.body(fresh, wire.NewNames(req))
+	again, err := d.body(fresh)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"strconv"
 	"strings"
 
 	"kaged.dev/pkg/llm"
@@ -38,17 +39,23 @@ const (
 // conversation encodes a conversation.
 type conversation struct {
 	*wire.Writer
-	names *wire.Names
-	role  string // of the open message
-	mark  bool   // the inserted first message ends a marked turn
+	role string // of the open message
+	mark bool   // the inserted first message ends a marked turn
 }
 
-// write encodes a normalized conversation and the note behind it, and returns the JSON that ends the list. The
-// encoded bytes before the first cache mark are kept for the next call, in which the marks are further on.
-func (c *conversation) write(messages []llm.Message, note, origin string) string {
-	marks := marksOf(messages, origin)
+// write encodes the conversation and the note behind it, and returns the JSON that ends the list. The encoded bytes
+// before the first cache mark are kept for the next call, in which the marks are further on.
+func (c *conversation) write(note, origin string) string {
+	marks := marksOf(c.Messages, origin)
 	c.mark = len(marks) < maxMarks
-	for i, m := range messages {
+	unmarked := len(c.Messages)
+	for p := range marks {
+		unmarked = min(unmarked, p.message)
+	}
+	begin, role := c.Resume(unmarked, strconv.FormatBool(c.mark))
+	c.role = role
+	for i := begin; i < len(c.Messages); i++ {
+		m := c.Messages[i]
 		role := roleOf(m)
 		for j, b := range m.Blocks {
 			mark := marks[place{i, j}]
@@ -57,6 +64,7 @@ func (c *conversation) write(messages []llm.Message, note, origin string) string
 			}
 			c.block(role, b, mark)
 		}
+		c.Ended(i+1, c.role)
 	}
 	c.Settle()
 	if strings.TrimSpace(note) != "" {
@@ -130,7 +138,7 @@ func (c *conversation) block(role string, b llm.Block, mark bool) {
 	case b.Thinking != nil && b.Thinking.Driver == Name:
 		p.Kind, p.Text, p.Data = thinkingPiece, b.Thinking.Text, string(b.Thinking.Opaque)
 	case b.Call != nil:
-		p.Kind, p.ID, p.Name, p.Text = callPiece, b.Call.ID, c.names.Encode(b.Call.Name), b.Call.Input
+		p.Kind, p.ID, p.Name, p.Text = callPiece, b.Call.ID, c.Names.Encode(b.Call.Name), b.Call.Input
 	case b.Result != nil:
 		p.Kind, p.ID, p.Text, p.Flag = resultPiece, b.Result.CallID, b.Result.Content, b.Result.IsError
 	default:

@@ -46,8 +46,7 @@ func New(target llm.Target, opts wire.Options) *Driver {
 // Stream makes one model call; see llm.Driver.
 func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		names := wire.NewNames(req)
-		body, err := d.body(req, names)
+		body, err := d.body(req)
 		if err != nil {
 			yield(llm.Event{}, fault.Wrap(err, fault.Internal, "The request cannot be encoded."))
 			return
@@ -56,7 +55,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			Target:  d.target,
 			Options: d.opts,
 			Request: req,
-			Names:   names,
+			Names:   body.Names(),
 			Decoder: newDecoder(d.origin(req.Model)),
 			Body:    body,
 			Open:    d.open,

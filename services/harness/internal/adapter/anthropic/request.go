@@ -24,21 +24,21 @@ const (
 // cache is therefore found even if a turn has more blocks than the API looks back. The note follows behind these.
 //
 // The SDK encodes everything but the conversation. Its encoder takes 80 µs for each message of each call.
-func (d *Driver) body(req llm.Request, names *wire.Names) (*wire.Body, error) {
+func (d *Driver) body(req llm.Request) (*wire.Body, error) {
+	origin := d.origin(req.Model)
+	c := &conversation{Writer: wire.NewWriter(req, req.Messages, Name+" "+origin, encoder(origin))}
 	p := sdk.MessageNewParams{
 		Model:     sdk.Model(req.Model),
 		MaxTokens: d.maxTokens(req),
 		System:    system(req.System),
-		Tools:     tools(req.Tools, names),
+		Tools:     tools(req.Tools, c.Names),
 	}
 	p.SetExtraFields(map[string]any{"stream": true})
 	end, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	origin := d.origin(req.Model)
-	c := &conversation{Writer: wire.NewWriter(req.Memory, Name+" "+origin, encoder(origin)), names: names}
-	closing := c.write(llm.Normalize(req.Messages), req.Note, origin)
+	closing := c.write(req.Note, origin)
 	// The members of the SDK's object follow the list.
 	return c.Body(append([]byte(closing+","), end[1:]...)), nil
 }

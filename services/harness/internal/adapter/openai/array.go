@@ -29,6 +29,16 @@ func (a *array) element(p wire.Piece) bool {
 	return added
 }
 
+// resume skips messages before last whose pieces are kept, and returns their number; see [wire.Writer.Resume].
+func (a *array) resume(last int, key string) int {
+	n, before := a.Resume(last, key)
+	a.open = a.open || before == ","
+	return n
+}
+
+// ended notes that the first n messages are written.
+func (a *array) ended(n int) { a.Ended(n, a.before()) }
+
 // body returns the body with the other parameters behind the list. The SDK encodes them. It does not encode the
 // conversation, because its encoder takes 80 µs for each message of each call.
 func (a *array) body(params any) (*wire.Body, error) {

@@ -36,7 +36,7 @@ func FuzzBody(f *testing.F) {
 		}
 		for i, req := range drivertest.Conversations(data, thoughts(d.target.Driver, d.origin("model"))) {
 			names := wire.NewNames(req)
-			body, err := d.body(d, req, names)
+			body, err := d.body(d, req)
 			if err != nil {
 				t.Fatal(err)
 			}

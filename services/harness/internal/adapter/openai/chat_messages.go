@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"strconv"
 	"strings"
 
 	"kaged.dev/pkg/llm"
@@ -10,15 +11,17 @@ import (
 // chat encodes a conversation for the Chat Completions API.
 type chat struct {
 	array
-	names    *wire.Names
 	origin   string
 	official bool
 }
 
-// write encodes a normalized conversation. Only OpenAI is known to accept a system message after the first message:
-// the templates of many models refuse it, or refuse two user messages in a row. The last message may be a note, which
-// the next request lacks.
-func (c *chat) write(conversation []llm.Message) {
+// write encodes the system prompt and the conversation. Only OpenAI is known to accept a system message after the first
+// message: the templates of many models refuse it, or refuse two user messages in a row. The last message may be a
+// note, which the next request lacks.
+func (c *chat) write(system string) {
+	if system != "" {
+		c.said("system", system)
+	}
 	var user []string
 	flush := func() {
 		if len(user) > 0 {
@@ -26,9 +29,11 @@ func (c *chat) write(conversation []llm.Message) {
 			user = nil
 		}
 	}
-	asked := lastQuestion(conversation)
-	for i, m := range conversation {
-		if i == len(conversation)-1 {
+	last, asked := len(c.Messages)-1, lastQuestion(c.Messages)
+	// The thinking of a turn is left out after the next question.
+	for i := c.resume(last, system+"\x00"+strconv.Itoa(asked)); i <= last; i++ {
+		m := c.Messages[i]
+		if i == last {
 			c.Settle()
 		}
 		if m.Role == llm.RoleUser || m.Role == llm.RoleSystem && !c.official {
@@ -46,6 +51,7 @@ func (c *chat) write(conversation []llm.Message) {
 		default:
 			c.turn(m.Blocks, i > asked)
 		}
+		c.ended(i + 1)
 	}
 	flush()
 }
@@ -85,7 +91,7 @@ func (c *chat) turn(blocks []llm.Block, current bool) {
 		if b.Call == nil {
 			continue
 		}
-		p := wire.Piece{Kind: callPiece, ID: b.Call.ID, Name: c.names.Encode(b.Call.Name), Text: b.Call.Input}
+		p := wire.Piece{Kind: callPiece, ID: b.Call.ID, Name: c.Names.Encode(b.Call.Name), Text: b.Call.Input}
 		if calls == 0 {
 			add(p, `{"tool_calls":[`, `,"tool_calls":[`)
 		} else {

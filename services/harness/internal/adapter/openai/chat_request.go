@@ -10,16 +10,11 @@ import (
 )
 
 // chatBody returns the body of a request of the Chat Completions API.
-func (d *Driver) chatBody(req llm.Request, names *wire.Names) (*wire.Body, error) {
-	w := wire.NewWriter(req.Memory, ChatName+" "+d.origin(req.Model), encodeChat)
-	c := &chat{
-		array: array{Writer: w, opening: `{"messages":[`}, names: names, origin: d.origin(req.Model), official: d.official(),
-	}
-	if s := systemPrompt(req.System); s != "" {
-		c.said("system", s)
-	}
-	c.write(llm.Normalize(req.Conversation()))
-	return c.body(d.chatParams(req, names))
+func (d *Driver) chatBody(req llm.Request) (*wire.Body, error) {
+	w := wire.NewWriter(req, req.Conversation(), ChatName+" "+d.origin(req.Model), encodeChat)
+	c := &chat{array: array{Writer: w, opening: `{"messages":[`}, origin: d.origin(req.Model), official: d.official()}
+	c.write(systemPrompt(req.System))
+	return c.body(d.chatParams(req, w.Names))
 }
 
 // chatParams returns the parameters of a request without its conversation. Compatible servers get only the oldest

@@ -41,7 +41,7 @@ type Driver struct {
 	opts   wire.Options
 	// path is the API's path, body encodes a request, and decoder returns a decoder for its answer.
 	path    string
-	body    func(d *Driver, req llm.Request, names *wire.Names) (*wire.Body, error)
+	body    func(d *Driver, req llm.Request) (*wire.Body, error)
 	decoder func(origin string) wire.Decoder
 }
 
@@ -74,8 +74,7 @@ func newDriver(target llm.Target, opts wire.Options, d Driver) *Driver {
 // Stream makes one model call; see llm.Driver.
 func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		names := wire.NewNames(req)
-		body, err := d.body(d, req, names)
+		body, err := d.body(d, req)
 		if err != nil {
 			yield(llm.Event{}, fault.Wrap(err, fault.Internal, "The request cannot be encoded."))
 			return
@@ -84,7 +83,7 @@ func (d *Driver) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Even
 			Target:  d.target,
 			Options: d.opts,
 			Request: req,
-			Names:   names,
+			Names:   body.Names(),
 			Decoder: d.decoder(d.origin(req.Model)),
 			Body:    body,
 			Open:    d.open,

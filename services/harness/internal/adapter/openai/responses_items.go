@@ -21,14 +21,15 @@ const (
 // items encodes a conversation for the Responses API.
 type items struct {
 	array
-	names  *wire.Names
 	origin string
 }
 
-// write encodes a normalized conversation. The last message may be a note, which the next request lacks.
-func (c *items) write(conversation []llm.Message) {
-	for i, m := range conversation {
-		if i == len(conversation)-1 {
+// write encodes the conversation. Its last message may be a note, which the next request lacks.
+func (c *items) write() {
+	last := len(c.Messages) - 1
+	for i := c.resume(last, ""); i <= last; i++ {
+		m := c.Messages[i]
+		if i == last {
 			c.Settle()
 		}
 		switch m.Role {
@@ -43,6 +44,7 @@ func (c *items) write(conversation []llm.Message) {
 		default:
 			c.element(wire.Piece{Kind: messagePiece, Name: "user", Text: texts(m.Blocks)})
 		}
+		c.ended(i + 1)
 	}
 }
 
@@ -55,7 +57,7 @@ func (c *items) turn(blocks []llm.Block) {
 		case b.Text != nil:
 			c.element(wire.Piece{Kind: messagePiece, Name: "assistant", Text: b.Text.Text})
 		case b.Call != nil:
-			c.element(wire.Piece{Kind: callPiece, ID: b.Call.ID, Name: c.names.Encode(b.Call.Name), Text: b.Call.Input})
+			c.element(wire.Piece{Kind: callPiece, ID: b.Call.ID, Name: c.Names.Encode(b.Call.Name), Text: b.Call.Input})
 		case b.Thinking != nil && b.Thinking.Driver == Name:
 			c.element(wire.Piece{Kind: reasoningPiece, Data: string(b.Thinking.Opaque)})
 		}

@@ -16,12 +16,12 @@ import (
 const leastOutputTokens = 16
 
 // responseBody returns the body of a request of the Responses API.
-func (d *Driver) responseBody(req llm.Request, names *wire.Names) (*wire.Body, error) {
+func (d *Driver) responseBody(req llm.Request) (*wire.Body, error) {
 	origin := d.origin(req.Model)
-	w := wire.NewWriter(req.Memory, Name+" "+origin, encodeItem(origin))
-	c := &items{array: array{Writer: w, opening: `{"input":[`}, names: names, origin: origin}
-	c.write(llm.Normalize(req.Conversation()))
-	return c.body(d.responseParams(req, names))
+	w := wire.NewWriter(req, req.Conversation(), Name+" "+origin, encodeItem(origin))
+	c := &items{array: array{Writer: w, opening: `{"input":[`}, origin: origin}
+	c.write()
+	return c.body(d.responseParams(req, w.Names))
 }
 
 // responseParams returns the parameters of a request without its conversation. OpenAI stores no response: reasoning

@@ -317,7 +317,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that follows a conversation sees each change in what it has copied, in place too.
+// A snapshot that follows a conversation sees each changed message. Asked whether a request is its own, it sees a change
+// in place too.
 func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	opaque := []byte("opaque")
 	call := &llm.ToolCall{ID: "1", Name: "file.read", Input: "{}"}
@@ -339,9 +340,10 @@ func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	if !s.take(&req) || !s.matches(&req) {
 		t.Error("a request with one message more, and a note, does not continue the last")
 	}
+	replace := func(b llm.Block) { req.Messages[1].Blocks = []llm.Block{req.Messages[1].Blocks[0], b} }
 	for name, change := range map[string]func(){
-		"bytes of a block":       func() { opaque[0] = 'O' },
-		"text of a block":        func() { call.Input = `{"path":"a"}` },
+		"a block":                func() { replace(llm.Block{Call: &llm.ToolCall{ID: "2"}}) },
+		"a block less":           func() { req.Messages[1].Blocks = req.Messages[1].Blocks[:1] },
 		"fewer messages":         func() { req.Messages = req.Messages[:2] },
 		"limit of the answer":    func() { req.MaxOutputTokens = 7 },
 		"order of equal lengths": func() { req.Messages[0], req.Messages[1] = req.Messages[1], req.Messages[0] },
@@ -356,6 +358,18 @@ func TestSnapshotOfAGrowingConversation(t *testing.T) {
 		}
 		if !s.matches(&req) {
 			t.Errorf("%s: a new snapshot does not match its request", name)
+		}
+	}
+	for name, change := range map[string]func(){
+		"bytes": func() { opaque[0] = 'O' },
+		"text":  func() { call.Input = `{"path":"a"}` },
+	} {
+		req.Messages = []llm.Message{{Role: llm.RoleAssistant, Blocks: []llm.Block{
+			{Thinking: &llm.Thinking{Opaque: opaque}}, {Call: call},
+		}}}
+		s.take(&req)
+		if change(); s.matches(&req) {
+			t.Errorf("%s of a block changed in place: the request matches", name)
 		}
 	}
 }

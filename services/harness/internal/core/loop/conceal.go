@@ -18,10 +18,13 @@ type past struct{ seen, out []llm.Message }
 
 func (p *past) changed(in []llm.Message, change func(llm.Message) llm.Message) []llm.Message {
 	same := 0
-	for same < min(len(in), len(p.seen)) && sameBlocks(in[same].Blocks, p.seen[same].Blocks) {
+	for same < min(len(in), len(p.seen)) && in[same].Same(p.seen[same]) {
 		same++
 	}
-	p.seen, p.out = p.seen[:same], slices.Clip(p.out[:same])
+	if same < len(p.out) {
+		// Earlier requests share the memory of p.out, so what follows is written elsewhere.
+		p.seen, p.out = p.seen[:same], slices.Clip(p.out[:same])
+	}
 	for _, m := range in[same:] {
 		p.seen = append(p.seen, m)
 		p.out = append(p.out, change(m))
@@ -39,11 +42,6 @@ type rewriter struct {
 // messages returns messages with their texts changed. It keeps thinking that a provider has signed, because the
 // signature covers the text; only the same provider reads it.
 func (r *rewriter) messages(in []llm.Message) []llm.Message { return r.changed(in, r.message) }
-
-// sameBlocks reports whether two lists share their memory.
-func sameBlocks(a, b []llm.Block) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
 
 func (r *rewriter) message(m llm.Message) llm.Message {
 	var blocks []llm.Block // nil until a block differs

@@ -174,10 +174,11 @@ func (a *attempts) ask(ctx context.Context, c candidate, tries int) (answer, err
 	}
 }
 
-// prepare runs the conversation through the pipeline for a target, unless the last attempt was at the same target.
-func (a *attempts) prepare(ctx context.Context, c candidate) error {
+// prepare runs the conversation through the pipeline for a target, unless the last attempt was at the same target. It
+// reports whether it did.
+func (a *attempts) prepare(ctx context.Context, c candidate) (bool, error) {
 	if a.call != nil && targetKey(a.call.Target) == c.key() {
-		return nil
+		return false, nil
 	}
 	v := a.run
 	call := &Call{
@@ -188,16 +189,17 @@ func (a *attempts) prepare(ctx context.Context, c candidate) error {
 	err := v.pipeline.input(ctx, call)
 	a.call = call
 	v.sealed.take(&call.Request)
-	return err
+	return true, err
 }
 
-// once makes one attempt. It refuses to send a request that differs from the pipeline's result.
+// once makes one attempt. It refuses to repeat a request that differs from the pipeline's result.
 func (a *attempts) once(ctx context.Context, c candidate) (answer, error) {
-	if err := a.prepare(ctx, c); err != nil {
+	fresh, err := a.prepare(ctx, c)
+	if err != nil {
 		return answer{}, err
 	}
 	req := a.call.Request
-	if !a.run.sealed.matches(&req) {
+	if !fresh && !a.run.sealed.matches(&req) {
 		return answer{}, fault.New(fault.Internal, "The model request changed after it was recorded, so it was not sent.")
 	}
 	v := a.run

@@ -88,7 +88,7 @@ func (p *policyProcessor) gate(call *Call) error {
 	changed := 0
 	messages := p.gates.messages(req.Messages)
 	for i := range messages {
-		if !sameBlocks(messages[i].Blocks, req.Messages[i].Blocks) {
+		if !messages[i].Same(req.Messages[i]) {
 			changed++
 		}
 	}

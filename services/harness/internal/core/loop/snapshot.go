@@ -7,8 +7,8 @@ import (
 )
 
 // snapshot is a copy of a request as a model is given it. It tells whether a later request is the same or begins the
-// same. Strings cannot change, so a copy shares their memory, and comparing it with an unchanged message takes constant
-// time per block. Bytes are copied. The zero value is the snapshot of no request.
+// same. Strings cannot change, so a copy shares their memory. Bytes are copied. The zero value is the snapshot of no
+// request.
 type snapshot struct {
 	taken     bool
 	maxOutput int
@@ -22,6 +22,7 @@ type snapshot struct {
 type toolCopy struct{ name, description, schema string }
 
 type messageCopy struct {
+	of     llm.Message // the message itself
 	role   llm.Role
 	blocks []blockCopy
 }
@@ -55,7 +56,7 @@ func (s *snapshot) take(req *llm.Request) (continues bool) {
 		}
 	}
 	s.note = req.Note
-	same := s.common(req.Messages)
+	same := s.common(req.Messages, (*messageCopy).unchanged)
 	continues = continues && same == len(s.messages)
 	s.messages = slices.Grow(s.messages[:same], len(req.Messages)-same)
 	for _, m := range req.Messages[same:] {
@@ -66,8 +67,8 @@ func (s *snapshot) take(req *llm.Request) (continues bool) {
 
 // matches reports whether req is the request of the snapshot.
 func (s *snapshot) matches(req *llm.Request) bool {
-	return s.taken && s.sameParameters(req) && s.note == req.Note &&
-		len(req.Messages) == len(s.messages) && s.common(req.Messages) == len(s.messages)
+	return s.taken && s.sameParameters(req) && s.note == req.Note && len(req.Messages) == len(s.messages) &&
+		s.common(req.Messages, (*messageCopy).matches) == len(s.messages)
 }
 
 // sameParameters compares all but the messages and the note.
@@ -79,16 +80,29 @@ func (s *snapshot) sameParameters(req *llm.Request) bool {
 }
 
 // common returns how many messages the snapshot and a conversation have in common at the beginning.
-func (s *snapshot) common(messages []llm.Message) int {
+func (s *snapshot) common(messages []llm.Message, equal func(*messageCopy, *llm.Message) bool) int {
 	n := min(len(s.messages), len(messages))
 	for i := range n {
-		if !s.messages[i].matches(&messages[i]) {
+		if !equal(&s.messages[i], &messages[i]) {
 			return i
 		}
 	}
 	return n
 }
 
+// unchanged reports whether m is the message, or equal to it. Only an equal message with other blocks is compared.
+func (c *messageCopy) unchanged(m *llm.Message) bool {
+	if c.of.Same(*m) {
+		return true
+	}
+	equal := c.matches(m)
+	if equal {
+		c.of = *m
+	}
+	return equal
+}
+
+// matches compares the contents, so that it finds a message that was changed in place.
 func (c *messageCopy) matches(m *llm.Message) bool {
 	if c.role != m.Role || len(c.blocks) != len(m.Blocks) {
 		return false
@@ -119,7 +133,7 @@ func (c *blockCopy) matches(b *llm.Block) bool {
 }
 
 func copyMessage(m llm.Message) messageCopy {
-	c := messageCopy{m.Role, make([]blockCopy, len(m.Blocks))}
+	c := messageCopy{m, m.Role, make([]blockCopy, len(m.Blocks))}
 	for i, b := range m.Blocks {
 		switch {
 		case b.Text != nil:
