@@ -317,8 +317,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that follows a conversation sees each changed message. Asked whether a request is its own, it sees a change
-// in place too.
+// A snapshot that follows a conversation sees each changed message. Asked whether a request is its own, it sees a
+// change in place too.
 func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	opaque := []byte("opaque")
 	call := &llm.ToolCall{ID: "1", Name: "file.read", Input: "{}"}
