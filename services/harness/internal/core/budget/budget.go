@@ -18,13 +18,16 @@ import (
 
 // Book holds the accounts of a run. It and its accounts are safe for concurrent use.
 type Book struct {
-	mu       sync.Mutex // guards the fields below and those of all accounts
+	mu sync.Mutex // guards the fields below and those of all accounts
+	// inFlight is the number of reservations, including those that [Call.Above] has not answered.
 	inFlight int
-	settled  chan struct{} // closed when a reservation is settled, and then replaced
+	// given is closed when a reservation ends, and then replaced. settled is the same for a settled reservation, and
+	// for the last one in flight.
+	given, settled chan struct{}
 }
 
 // NewBook returns an empty book.
-func NewBook() *Book { return &Book{settled: make(chan struct{})} }
+func NewBook() *Book { return &Book{given: make(chan struct{}), settled: make(chan struct{})} }
 
 // Account counts the use of one invocation and of those below it.
 type Account struct {
@@ -152,20 +155,23 @@ func (a *Account) Reserve(ctx context.Context, c Call) (*Reservation, error) {
 	}
 }
 
-// try reserves unless a budget refuses. If waiting may help, it returns a channel that is closed when a call in
-// flight is settled.
+// try reserves unless a budget refuses. If waiting may help, it returns a channel that is closed when the next try may
+// succeed. A call that the book refuses waits for the end of a reservation. A call that is refused above waits for a
+// settled one: calls that the budgets above refuse in turn would otherwise wake each other without end.
 func (a *Account) try(ctx context.Context, c Call) (others <-chan struct{}, err error) {
 	a.book.mu.Lock()
 	refused, wait := a.refuse(c)
 	if refused == nil {
 		a.hold(c.Wanted)
 	}
-	others, inFlight := a.book.settled, a.book.inFlight
+	given, settled, inFlight := a.book.given, a.book.settled, a.book.inFlight
 	a.book.mu.Unlock()
 	if refused == nil && c.Above == nil {
 		return nil, nil
 	}
+	others = given
 	if refused == nil {
+		others = settled
 		inFlight--
 		if wait, err = c.Above(ctx); err == nil {
 			return nil, nil
@@ -227,8 +233,8 @@ func (r *Reservation) Amount() contract.Amount { return r.amount }
 // Settle replaces the reservation by the use of its call. Only the first settlement of a reservation counts.
 func (r *Reservation) Settle(used contract.Amount) { r.give(used, true) }
 
-// give ends the reservation and adds the use. tell wakes the calls that wait.
-func (r *Reservation) give(used contract.Amount, tell bool) {
+// give ends the reservation and adds the use. settled says that its call was allowed.
+func (r *Reservation) give(used contract.Amount, settled bool) {
 	b := r.account.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,7 +248,9 @@ func (r *Reservation) give(used contract.Amount, tell bool) {
 		at.by[r.account.agent] = at.by[r.account.agent].Add(used)
 	}
 	b.inFlight--
-	if tell {
+	close(b.given)
+	b.given = make(chan struct{})
+	if settled || b.inFlight == 0 {
 		close(b.settled)
 		b.settled = make(chan struct{})
 	}

@@ -199,6 +199,89 @@ func TestARefusalFromAbove(t *testing.T) {
 	reserve(t, a, 100)
 }
 
+// A call that waits for a reservation is made when the budgets outside of the book refuse the reserved call.
+func TestARefusalFromAboveMakesRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := NewBook().Open(nil, "a", &dsl.Budget{Tokens: 100})
+		asked, answer := make(chan struct{}), make(chan struct{})
+		first := tokens(60)
+		first.Above = func(context.Context) (bool, error) {
+			close(asked)
+			<-answer
+			return false, fault.New(fault.BudgetExceeded, "No.")
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := a.Reserve(t.Context(), first); fault.CodeOf(err) != fault.BudgetExceeded {
+				t.Errorf("the first call: %v", err)
+			}
+		})
+		<-asked
+		all.Go(func() {
+			if _, err := a.Reserve(t.Context(), tokens(60)); err != nil {
+				t.Errorf("the second call: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(answer)
+		all.Wait()
+	})
+}
+
+// In every tree, calls at the same time are all answered, with each answer of the budgets outside of the book. These
+// are asked at most once more per call that ends.
+func TestEachCallIsAnswered(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 17))
+			book := NewBook()
+			accounts := []*Account{book.Open(nil, "a", &dsl.Budget{Tokens: 50 + r.Int64N(200)})}
+			for range r.IntN(4) {
+				up := accounts[r.IntN(len(accounts))]
+				accounts = append(accounts, book.Open(up, "b", &dsl.Budget{Tokens: 50 + r.Int64N(200)}))
+			}
+			calls := 2 + r.IntN(6)
+			var mu sync.Mutex
+			asked := 0
+			var all sync.WaitGroup
+			for range calls {
+				at, wanted := accounts[r.IntN(len(accounts))], 1+r.Int64N(120)
+				own := rand.New(rand.NewPCG(r.Uint64(), 1))
+				all.Go(func() {
+					c := tokens(wanted)
+					c.Above = func(context.Context) (bool, error) {
+						mu.Lock()
+						asked++
+						mu.Unlock()
+						<-time.After(time.Duration(own.IntN(5)) * time.Millisecond)
+						if own.IntN(2) == 0 {
+							return own.IntN(2) == 0, fault.New(fault.BudgetExceeded, "No.")
+						}
+						return false, nil
+					}
+					held, err := at.Reserve(t.Context(), c)
+					if err != nil {
+						return
+					}
+					<-time.After(time.Duration(own.IntN(5)) * time.Millisecond)
+					held.Settle(contract.Amount{Tokens: own.Int64N(wanted + 5), Calls: 1})
+				})
+			}
+			all.Wait() // a deadlock fails the test
+			if asked > calls*(calls+1) {
+				t.Errorf("seed %d: %d calls asked above %d times", seed, calls, asked)
+			}
+			for _, a := range accounts {
+				if book.inFlight != 0 || a.reserved != (contract.Amount{}) {
+					t.Errorf("seed %d: %d calls are in flight, %+v is reserved", seed, book.inFlight, a.reserved)
+				}
+			}
+		})
+	}
+}
+
 // A model without a known price is refused under a budget in US dollars, unless the budget says otherwise.
 func TestUnpriced(t *testing.T) {
 	t.Parallel()
