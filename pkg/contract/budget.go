@@ -229,6 +229,8 @@ type BudgetState struct {
 	Limit, Spent, Reserved Amount
 	// Walltime is the limit of a session's working time, 0 for none; Worked is the time worked so far.
 	Walltime, Worked time.Duration
+	// AllowUnpriced is [Budget.AllowUnpriced] of a session or operator.
+	AllowUnpriced bool
 }
 
 // Records implements [Told].

@@ -47,7 +47,7 @@ func FromEvent(ev *harnessv1.RunEvent) contract.Happening {
 //convert:both cageChanged fromCageChanged contract.CageChanged *harnessv1.CageChanged >AgentPath=in.Audit.Agent
 //convert:both networkTried fromNetworkTried contract.NetworkTried *harnessv1.NetworkTried >AgentPath=in.Audit.Agent
 //convert:both budgetState fromBudgetState contract.BudgetState *harnessv1.BudgetState Agent=AgentPath <Walltime=-
-//convert:with <Worked=-
+//convert:with <Worked=- <AllowUnpriced=-
 //convert:both callWanted fromCallWanted contract.CallWanted *harnessv1.CallWanted Agent=AgentPath
 //convert:both auditMoved fromAuditMoved contract.AuditMoved *harnessv1.AuditHead Head.Hash=Hash Head.Items=Items
 //convert:both AuditHead FromAuditHead contract.AuditHead *harnessv1.AuditHead

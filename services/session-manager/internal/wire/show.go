@@ -16,9 +16,12 @@ import (
 //convert:one cost *llm.Cost *apiv1.Cost
 //convert:one BudgetUse contract.Amount *apiv1.BudgetUse >Usd=in.USD() >WalltimeMs=-
 
-// BudgetLimit returns a limit as a message; unlimited resources are unset.
-func BudgetLimit(a contract.Amount, walltime time.Duration) *apiv1.BudgetLimit {
+// BudgetLimit returns the limits of a budget as a message; unlimited resources are unset.
+func BudgetLimit(a contract.Amount, walltime time.Duration, allowUnpriced bool) *apiv1.BudgetLimit {
 	out := &apiv1.BudgetLimit{}
+	if allowUnpriced {
+		out.Unpriced = "allow"
+	}
 	if a.NanoUSD > 0 {
 		out.Usd = proto.Float64(a.USD())
 	}

@@ -175,8 +175,8 @@ func told(p frames.Told) proto.Message {
 	case contract.BudgetState:
 		return &apiv1.BudgetState{
 			RunId: p.RunID, InvocationId: p.InvocationID, Scope: name(string(e.Scope)), AgentPath: name(e.Agent),
-			Limit: wire.BudgetLimit(e.Limit, e.Walltime), Spent: wire.BudgetSpent(e.Spent, e.Walltime, e.Worked),
-			Reserved: wire.BudgetUse(e.Reserved),
+			Limit: wire.BudgetLimit(e.Limit, e.Walltime, e.AllowUnpriced),
+			Spent: wire.BudgetSpent(e.Spent, e.Walltime, e.Worked), Reserved: wire.BudgetUse(e.Reserved),
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -184,6 +185,14 @@ var payloadCases = []payloadCase{
 		frames.Events, "budget.state",
 		`{"scope":"agent","agent_path":"primary","limit":{"usd":0.5,"calls":3},"spent":{"usd":0.25,"tokens":9,"calls":2},` +
 			`"reserved":{"usd":0,"tokens":0,"calls":1},"run_id":"r","invocation_id":"i"}`,
+	},
+	{
+		frames.Told{RunID: "r", Event: contract.BudgetState{
+			Scope: contract.SessionBudget, Limit: contract.Amount{Tokens: 7}, Walltime: time.Minute, AllowUnpriced: true,
+		}},
+		frames.Events, "budget.state",
+		`{"scope":"session","limit":{"tokens":7,"unpriced":"allow","walltime_ms":60000},` +
+			`"spent":{"usd":0,"tokens":0,"calls":0,"walltime_ms":0},"reserved":{"usd":0,"tokens":0,"calls":0},"run_id":"r"}`,
 	},
 	{
 		compaction(contract.CompactionTriggered), frames.Events, "compaction.triggered",

@@ -21,10 +21,7 @@ func budget(b contract.Budget, u record.Use) *apiv1.SessionBudget {
 		Spent: wire.BudgetSpent(u.Spent(), b.Walltime, u.Worked), Reserved: wire.BudgetUse(u.Reserved),
 	}
 	if b.Set() {
-		out.Limit = wire.BudgetLimit(b.Limit, b.Walltime)
-		if b.AllowUnpriced {
-			out.Limit.Unpriced = "allow"
-		}
+		out.Limit = wire.BudgetLimit(b.Limit, b.Walltime, b.AllowUnpriced)
 	}
 	for _, s := range u.ByAgent {
 		out.ByAgent = append(out.ByAgent, &apiv1.AgentUse{

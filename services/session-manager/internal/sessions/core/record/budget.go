@@ -91,6 +91,7 @@ func (c Claim) Judge(scope contract.BudgetScope, b contract.Budget, u Use, v *Ve
 	}
 	state := contract.BudgetState{
 		Scope: scope, Limit: b.Limit, Spent: u.Spent(), Reserved: u.Reserved, Walltime: b.Walltime,
+		AllowUnpriced: b.AllowUnpriced,
 	}
 	if b.Walltime > 0 {
 		v.Walltime, v.Left, state.Worked = b.Walltime, b.Walltime-u.Worked, u.Worked+c.Worked
