@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -114,5 +115,75 @@ func TestHalt(t *testing.T) {
 	}
 	if story := w.story(); strings.Contains(story, "AgentEnded") {
 		t.Errorf("an invocation ended: %s", story)
+	}
+}
+
+// A fault of a child's provider, after a step that succeeded, is a failed result for the parent, which continues: each
+// class of fault has its code, the child's finished step counts, and the model's wait for a retry ends.
+func TestProviderFaultsInAChild(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		fault fakellm.Step
+		code  string
+	}{
+		"it rejects the request":  {fakellm.Step{fakellm.Status(400, "bad schema")}, "provider_rejected"},
+		"it refuses the key":      {fakellm.Step{fakellm.Status(401, "invalid x-api-key")}, "provider_auth_failed"},
+		"the request is too long": {fakellm.Step{fakellm.Status(413, "too large")}, "context_overflow"},
+		"it limits requests":      {fakellm.Step{fakellm.Status(429, "slow down")}, "provider_rate_limited"},
+		"it is overloaded":        {fakellm.Step{fakellm.Status(529, "Overloaded")}, "provider_rate_limited"},
+		"it fails":                {fakellm.Step{fakellm.Status(500, "oops")}, "provider_unreachable"},
+		"it fails in mid-answer": {
+			fakellm.Step{fakellm.Say("Half"), fakellm.Error("api_error", "oops")}, "provider_bad_response",
+		},
+		"the connection is cut":       {fakellm.Step{fakellm.Say("Half of it"), fakellm.Cut(200)}, "provider_bad_response"},
+		"the answer ends too early":   {fakellm.Step{fakellm.Say("Half of it"), fakellm.End(200)}, "provider_bad_response"},
+		"the answer is no event":      {fakellm.Step{fakellm.Garbage()}, "provider_bad_response"},
+		"the call has broken input":   {fakellm.Step{fakellm.Tool("file.read", `{"path":`)}, ""},
+		"the call is of another tool": {fakellm.Step{fakellm.Tool("no.such", `{}`)}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			start, scout := r.withScout("anthropic")
+			r.model.Handle(func(req *fakellm.Request) fakellm.Step {
+				if req.Turns() == 0 {
+					return fakellm.Step{fakellm.Tool("agent-scout", `{"prompt":"Look at a."}`)}
+				}
+				return fakellm.Step{fakellm.Say("Done.")}
+			})
+			scout.Handle(func(req *fakellm.Request) fakellm.Step {
+				switch req.Turns() {
+				case 0:
+					return fakellm.Step{fakellm.Tool("file.read", `{"path":"a"}`)}
+				case 1:
+					return tt.fault
+				}
+				return fakellm.Step{fakellm.Say("It says a.")}
+			})
+			w := r.begin(t.Context(), start)
+			if fin := w.finish(t); fin.GetOutcome() != harnessv1.Outcome_OUTCOME_COMPLETED || fin.GetSteps() != 2 {
+				t.Fatalf("the run ended with %v", fin)
+			}
+			requests := r.model.Requests()
+			results := requests[len(requests)-1].Results()
+			var got struct {
+				Outcome string
+				Steps   int
+				Error   struct{ Code, Message string }
+			}
+			if len(results) != 1 || json.Unmarshal([]byte(results[0].Content), &got) != nil {
+				t.Fatalf("the parent reads %+v", results)
+			}
+			if tt.code == "" { // the child reads the fault of its own call
+				if results[0].IsError || got.Outcome != "completed" || got.Steps != 3 {
+					t.Errorf("the parent reads %s", results[0].Content)
+				}
+				return
+			}
+			if !results[0].IsError || got.Outcome != "failed" || got.Steps != 1 || got.Error.Code != tt.code ||
+				got.Error.Message == "" {
+				t.Errorf("the parent reads %s, want %s after one step", results[0].Content, tt.code)
+			}
+		})
 	}
 }
