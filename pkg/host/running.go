@@ -20,6 +20,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/rpc"
 )
 
@@ -78,7 +79,7 @@ func (r *running) dial() (*grpc.ClientConn, error) {
 }
 
 func (r *running) start(ctx context.Context, failed chan<- error) error {
-	listeners, err := r.open()
+	listeners, err := r.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -172,9 +173,9 @@ func (r *running) stop(patience context.Context, l limits) error {
 }
 
 // open returns the listeners for other processes.
-func (r *running) open() (listeners []net.Listener, err error) {
+func (r *running) open(ctx context.Context) (listeners []net.Listener, err error) {
 	for _, at := range r.listen {
-		l, err := r.openAt(at)
+		l, err := r.openAt(ctx, at)
 		if err != nil {
 			closeAll(listeners)
 			return nil, fault.Wrap(err, fault.Unavailable, "The service %s cannot listen on %s: %s.",
@@ -185,12 +186,12 @@ func (r *running) open() (listeners []net.Listener, err error) {
 	return listeners, nil
 }
 
-func (r *running) openAt(at string) (net.Listener, error) {
+func (r *running) openAt(ctx context.Context, at string) (net.Listener, error) {
 	path, isUnix := strings.CutPrefix(at, "unix:")
 	if !isUnix {
 		return net.Listen("tcp", at)
 	}
-	l, err := listenUnix(path, r.host.opts.DataDir.String())
+	l, err := listenUnix(ctx, path, r.host.opts.DataDir.String())
 	if err == nil {
 		r.sockets = append(r.sockets, path)
 	}
@@ -224,15 +225,22 @@ func isLoopback(hostport string) bool {
 	return err == nil && (h == "localhost" || ip != nil && ip.IsLoopback())
 }
 
+// errAnswers is the refusal of a socket that a process serves.
+var errAnswers = errors.New("another process answers there")
+
+// leaving are the attempts to replace a socket that answers. A killed process may leave a child between fork and exec,
+// which still has the parent's listener for some milliseconds.
+var leaving = retry.Pauses{First: 5 * time.Millisecond, Last: 100 * time.Millisecond, Within: time.Second}
+
 // listenUnix creates a socket that only its owner may use. A socket without a listener is a leftover and is replaced.
-func listenUnix(path, dataDir string) (net.Listener, error) {
-	for range 10 {
-		l, err := tryListenUnix(path, dataDir)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return l, err
+func listenUnix(ctx context.Context, path, dataDir string) (l net.Listener, err error) {
+	for range leaving.Each(ctx) {
+		l, err = tryListenUnix(path, dataDir)
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errAnswers) {
+			break
 		}
 	}
-	return tryListenUnix(path, dataDir)
+	return l, err
 }
 
 // tryListenUnix makes one attempt. It fails with fs.ErrNotExist if another service has stopped in the meantime and
@@ -246,7 +254,7 @@ func tryListenUnix(path, dataDir string) (net.Listener, error) {
 	}
 	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
 		conn.Close()
-		return nil, errors.New("another process answers there")
+		return nil, errAnswers
 	}
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket == 0 {
 		return nil, errors.New("something that is not a socket is there")
