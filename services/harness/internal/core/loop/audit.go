@@ -69,7 +69,7 @@ func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 func (a *auditProcessor) ProcessOutputChunk(context.Context, contract.Delta) error { return nil }
 
 // record emits the items that continue base, in as many records as needed, and moves the head.
-func (a *auditProcessor) record(event string, call *Call, base contract.AuditHead, items [][]byte) error {
+func (a *auditProcessor) record(event string, call *Call, base contract.AuditHead, items []item) error {
 	for first := true; first || len(items) > 0; first = false {
 		n := batch(items)
 		next := contract.AuditHead{Hash: chain(base.Hash, items[:n]), Items: base.Items + n}
@@ -108,10 +108,10 @@ func (a *auditProcessor) record(event string, call *Call, base contract.AuditHea
 }
 
 // batch returns the number of items that go into one record.
-func batch(items [][]byte) int {
+func batch(items []item) int {
 	size := 0
 	for i, item := range items {
-		size += len(item)
+		size += len(item.json)
 		if size > maxRecordBytes && i > 0 {
 			return i
 		}
@@ -120,7 +120,7 @@ func batch(items [][]byte) int {
 }
 
 // chain returns the hash of a chain after the given items are added.
-func chain(hash string, items [][]byte) string {
+func chain(hash string, items []item) string {
 	h := sha256.New()
 	var sum [sha256.Size]byte
 	text := make([]byte, 0, 2*sha256.Size+1)
@@ -129,36 +129,32 @@ func chain(hash string, items [][]byte) string {
 		h.Reset()
 		h.Write(text)
 		h.Write([]byte{'\n'})
-		h.Write(item)
+		h.Write(item.json)
 		text = hex.AppendEncode(text[:0], h.Sum(sum[:0]))
 	}
 	return string(text)
 }
 
-// requestItems returns the items of a whole request as canonical JSON. The first item names the model's alias: the
-// model itself may change between calls with equal items, and stands beside them in the record.
-func requestItems(call *Call) [][]byte {
+// requestItems returns the items of a whole request. The first item names the model's alias: the model itself may
+// change between calls with equal items, and stands beside them in the record.
+func requestItems(call *Call) []item {
 	req := &call.Request
-	tools := make([]toolItem, len(req.Tools))
-	for i, t := range req.Tools {
-		tools[i] = toolItem{t.Description, t.Name, canonicalSchema(t.Schema)}
-	}
-	items := [][]byte{
-		canonical(paramsItem{"params", req.MaxOutputTokens, call.Alias}),
-		canonical(systemItem{"system", nonNil(req.System)}),
-		canonical(toolsItem{"tools", tools}),
+	items := []item{
+		{json: canonical(paramsItem{"params", req.MaxOutputTokens, call.Alias})},
+		{json: canonical(systemItem{"system", nonNil(req.System)})},
+		toolsItemOf(req.Tools),
 	}
 	return append(items, messageItems(req.Messages)...)
 }
 
-func messageItems(messages []llm.Message) [][]byte {
-	items := make([][]byte, len(messages))
+func messageItems(messages []llm.Message) []item {
+	items := make([]item, len(messages))
 	for i, m := range messages {
 		blocks := make([]blockItem, len(m.Blocks))
 		for j, b := range m.Blocks {
 			blocks[j] = newBlockItem(b)
 		}
-		items[i] = canonical(messageItem{blocks, "message", string(m.Role)})
+		items[i].json = canonical(messageItem{blocks, "message", string(m.Role)})
 	}
 	return items
 }
@@ -251,10 +247,10 @@ func canonicalSchema(schema json.RawMessage) json.RawMessage {
 }
 
 // decodeItems returns items as JSON values.
-func decodeItems(items [][]byte) ([]any, error) {
-	values := make([]any, len(items))
+func decodeItems(items []item) (values []any, err error) {
+	values = make([]any, len(items))
 	for i, item := range items {
-		if err := json.Unmarshal(item, &values[i]); err != nil {
+		if values[i], err = item.decoded(); err != nil {
 			return nil, err
 		}
 	}
