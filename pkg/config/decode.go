@@ -5,6 +5,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -43,6 +44,9 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // error, Decode calls it last. It fails with bad_request that names the key or the variable.
 func (f *File) Decode(service string, into any, getenv func(string) string) error {
 	if table, ok := f.Services[service]; ok {
+		if key := untimed(reflect.TypeOf(into).Elem(), table); key != nil {
+			return fault.New(fault.BadRequest, "%s: [services.%s]: %s: %s", f.Path, service, strings.Join(key, "."), noUnit)
+		}
 		text, err := toml.Marshal(withoutPlace(table))
 		if err != nil {
 			return fault.Wrap(err, fault.BadRequest, "%s: [services.%s] cannot be read.", f.Path, service)
@@ -56,7 +60,38 @@ func (f *File) Decode(service string, into any, getenv func(string) string) erro
 	}
 	if v, ok := into.(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
-			return fault.Wrap(err, fault.BadRequest, "[services.%s]: %s", service, err)
+			return fault.Wrap(err, fault.BadRequest, "[services.%s]: %s", service, fault.From(err).Msg)
+		}
+	}
+	return nil
+}
+
+// noUnit is the reason why a number is no [Duration]: TOML would take it as nanoseconds.
+const noUnit = `want a time with its unit in quotes, such as "90s"`
+
+// untimed returns the path of the first key of a table, in alphabetical order, that is a [Duration] of the struct t and
+// not a text; nil if there is none.
+func untimed(t reflect.Type, table map[string]any) []string {
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		if key, _, _ := strings.Cut(f.Tag.Get("toml"), ","); key != "" && key != "-" {
+			fields[key] = f.Type
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(table)) {
+		field, known := fields[key]
+		if !known {
+			continue
+		}
+		if field == reflect.TypeFor[Duration]() {
+			if _, isText := table[key].(string); !isText {
+				return []string{key}
+			}
+		}
+		if inner, isTable := table[key].(map[string]any); isTable && field.Kind() == reflect.Struct {
+			if rest := untimed(field, inner); rest != nil {
+				return append([]string{key}, rest...)
+			}
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -128,6 +129,13 @@ func Parse(path string, data []byte) (*File, error) {
 	}
 	f := &doc.File
 	f.Path = path
+	var tables map[string]any
+	if err := toml.Unmarshal(data, &tables); err != nil {
+		return nil, syntaxFault(path, err)
+	}
+	if key := untimed(reflect.TypeFor[File](), tables); key != nil {
+		return nil, f.wrong(data, key, noUnit)
+	}
 	f.DefaultTools = orderedTools(data, doc.DefaultTools)
 	if err := f.readModels(data, doc.Models); err != nil {
 		return nil, err

@@ -76,6 +76,23 @@ func position(data []byte, key []string) (line, column int) {
 	return 1, 1
 }
 
+// nthPosition returns the position of a key of the nth table of an array, from 0, or of the table without the key.
+func nthPosition(data []byte, array string, n int, key string) (line, column int) {
+	line, column = 1, 1
+	seen := -1
+	for _, e := range entries(data) {
+		switch {
+		case len(e.path) == 1 && e.path[0] == array:
+			if seen++; seen == n {
+				line, column = e.line, e.column
+			}
+		case seen == n && slices.Equal(e.path, []string{array, key}):
+			return e.line, e.column
+		}
+	}
+	return line, column
+}
+
 // orderedTools returns the rules of [default_tools] in the order of the file.
 func orderedTools(data []byte, rules map[string]toolRule) []catalogue.Switch {
 	if len(rules) == 0 {

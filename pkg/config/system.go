@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -67,34 +68,57 @@ var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 func (f *File) validateSystem(data []byte) error {
 	s := f.System
 	if s.ProjectsRoot != "" && (!path.IsAbs(s.ProjectsRoot) || path.Clean(s.ProjectsRoot) == "/") {
-		return f.wrong(data, []string{"system", "projects_root"}, "the folder of projects is absolute and not /")
+		return f.wrong(data, []string{"system", "projects_root"},
+			fmt.Sprintf("%q must be an absolute path other than /", s.ProjectsRoot))
+	}
+	if g := s.AdminGroup; g != strings.TrimSpace(g) || strings.ContainsAny(g, ",\r\n") {
+		return f.wrong(data, []string{"system", "admin_group"},
+			fmt.Sprintf("%q must be the name of one group, without commas and spaces around it", g))
 	}
 	if s.WorkspaceWait < 0 {
-		return f.wrong(data, []string{"system", "workspace_wait"}, "the wait for a workspace is a time such as 10m")
+		return f.wrong(data, []string{"system", "workspace_wait"},
+			fmt.Sprintf("%s must not be negative; write a time such as 10m", s.WorkspaceWait))
 	}
 	if len(f.Workspaces) > 0 && !s.Enabled {
-		return f.wrong(data, []string{"workspaces"}, "workspaces have names in system mode only: set enabled in [system]")
+		return f.wrong(data, []string{"workspaces"},
+			"workspaces have names in a shared deployment only; set enabled = true in [system]")
 	}
-	seen := map[string]bool{}
-	for _, w := range f.Workspaces {
+	names, addresses := map[string]bool{}, map[string]string{}
+	for i, w := range f.Workspaces {
+		refuse := func(key, format string, args ...any) error {
+			line, column := nthPosition(data, "workspaces", i, key)
+			return at(f.Path, line, column, "workspaces."+key+": "+fmt.Sprintf(format, args...))
+		}
 		switch {
 		case !label.MatchString(w.Name):
-			return f.wrong(data, []string{"workspaces"},
-				fmt.Sprintf("the name of a workspace has 1 to 63 of a-z, 0-9 and -, unlike %q", w.Name))
-		case seen[w.Name]:
-			return f.wrong(data, []string{"workspaces"}, fmt.Sprintf("the workspace %q stands twice", w.Name))
+			return refuse("name", "%q must have 1 to 63 of a-z, 0-9 and -, and begin and end with a letter or digit", w.Name)
+		case names[w.Name]:
+			return refuse("name", "two workspaces have the name %q", w.Name)
 		}
-		seen[w.Name] = true
-		for key, value := range map[string]string{"address": w.Address, "supervisor": w.Supervisor} {
-			host, port, err := net.SplitHostPort(value)
-			if key == "supervisor" && value == "" {
-				continue // empty: no terminals
+		names[w.Name] = true
+		for _, v := range []struct{ key, address string }{{"address", w.Address}, {"supervisor", w.Supervisor}} {
+			if v.key == "supervisor" && v.address == "" {
+				continue // no terminals
 			}
-			if _, badPort := strconv.ParseUint(port, 10, 16); err != nil || host == "" || badPort != nil {
-				return f.wrong(data, []string{"workspaces"},
-					fmt.Sprintf("%s of %q is \"host:port\", not %q: a workspace proves its name by a certificate", key, w.Name, value))
+			if !isHostPort(v.address) {
+				return refuse(v.key,
+					"%q of workspace %q must be \"host:port\", because a workspace proves its name by a certificate",
+					v.address, w.Name)
 			}
+			if other, taken := addresses[v.address]; taken {
+				return refuse(v.key, "%q of workspace %q is also an address of workspace %q", v.address, w.Name, other)
+			}
+			addresses[v.address] = w.Name
 		}
 	}
 	return nil
+}
+
+func isHostPort(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
