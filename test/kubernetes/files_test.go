@@ -96,20 +96,30 @@ func alone(t *testing.T, component string) string {
 	if err := os.MkdirAll(overlay, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	on := "base"
+	if component == "several-operators" {
+		on = "control"
+	}
 	overlayed := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n" +
-		"resources: [../../base]\ncomponents: [../../components/" + component + "]\n"
+		"resources: [../../" + on + "]\ncomponents: [../../components/" + component + "]\n"
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(overlayed), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return within(t, overlay)
+}
+
+// within returns a folder as build takes it.
+func within(t *testing.T, folder string) string {
+	t.Helper()
 	base, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	within, err := filepath.Rel(base, overlay)
+	out, err := filepath.Rel(base, folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return within
+	return out
 }
 
 // portOf returns the port of a service between pods, 0 for a service without one.

@@ -37,6 +37,14 @@ type pod struct {
 	spec                  corev1.PodSpec
 }
 
+// app returns the name of the services in the pod: workspaces have different names, and are the same application.
+func (p pod) app() string {
+	if strings.HasPrefix(p.name, "workspace") {
+		return p.labels["app.kubernetes.io/name"]
+	}
+	return p.name
+}
+
 // containers returns the containers, with the native sidecars.
 func (p pod) containers() (list []corev1.Container) {
 	for _, c := range p.spec.InitContainers {
@@ -149,7 +157,7 @@ func (m *manifests) add(t *testing.T, object runtime.Object) {
 }
 
 // overlays are the folders to apply. base alone needs an external Postgres and NATS.
-var overlays = []string{"base", "overlays/dev", "overlays/production"}
+var overlays = []string{"base", "overlays/dev", "overlays/production", "overlays/shared"}
 
 func each(t *testing.T, check func(t *testing.T, m *manifests, overlay string)) {
 	t.Helper()
@@ -171,7 +179,7 @@ func TestEveryServiceRuns(t *testing.T) {
 			for _, c := range p.containers() {
 				found[c.Name] = p.replicas
 			}
-			if p.name == "workspace" {
+			if p.app() == "workspace" {
 				checkWorkspace(t, p)
 			}
 		}
@@ -193,7 +201,8 @@ func TestEveryServiceRuns(t *testing.T) {
 			t.Errorf("a bare cluster does not know %v", m.foreign)
 		}
 		for _, store := range []string{"postgres", "nats"} {
-			if _, there := found[store]; there != (overlay == "overlays/dev") {
+			inCluster := overlay == "overlays/dev" || overlay == "overlays/shared"
+			if _, there := found[store]; there != inCluster {
 				t.Errorf("%s runs in the cluster: %t", store, there)
 			}
 		}
@@ -248,7 +257,7 @@ func TestPodsAreWhole(t *testing.T) {
 			}
 			checkVolumes(t, m, p)
 			if isKaged(p) && p.kind != "Job" && !slices.ContainsFunc(m.budgets, func(b *policyv1.PodDisruptionBudget) bool {
-				return b.Namespace == p.namespace && b.Spec.Selector.MatchLabels["app.kubernetes.io/name"] == p.name &&
+				return b.Namespace == p.namespace && matches(b.Spec.Selector, p.labels) &&
 					b.Spec.MaxUnavailable.IntValue() == 1
 			}) {
 				t.Errorf("%s has no disruption budget of one", what)
@@ -362,7 +371,10 @@ var secrets = map[string][]string{
 		"kaged-tls-nats",
 		"kaged-database", "kaged-nats", "kaged-providers", "kaged-sidecar",
 	},
-	"kaged-workspaces": {"kaged-tls-tool-runner", "kaged-tls-sandbox-supervisor", "kaged-services"},
+	"kaged-workspaces": {
+		"kaged-tls-tool-runner", "kaged-tls-sandbox-supervisor", "kaged-services", "kaged-tls-tool-runner-a",
+		"kaged-tls-sandbox-supervisor-a", "kaged-tls-tool-runner-b", "kaged-tls-sandbox-supervisor-b",
+	},
 }
 
 func checkVolumes(t *testing.T, m *manifests, p pod) {

@@ -59,7 +59,7 @@ func TestPodSecurity(t *testing.T) {
 			if p.name == "seccomp-installer" {
 				continue
 			}
-			if p.name == "workspace" {
+			if p.app() == "workspace" {
 				p.spec.InitContainers = slices.Clone(p.spec.InitContainers)
 				checkCages(t, p)
 				for i, c := range p.spec.InitContainers {
@@ -221,9 +221,9 @@ func (m *manifests) policyFaults(edges map[[2]string]bool) (faults []string) {
 		for port, service := range ports {
 			may := false
 			for edge := range edges {
-				may = may || where(edge[0]) == from.name && edge[1] == service
+				may = may || where(edge[0]) == from.app() && edge[1] == service
 			}
-			if !may && m.reaches(from.name, where(service), port, networkingv1.PolicyTypeIngress) {
+			if !may && m.reaches(from.app(), where(service), port, networkingv1.PolicyTypeIngress) {
 				faults = append(faults, fmt.Sprintf("%s reaches %s and may not call it", from.name, service))
 			}
 		}
@@ -269,7 +269,7 @@ func TestNothingIsReachedByDefault(t *testing.T) {
 func (m *manifests) reaches(from, to string, port int32, side networkingv1.PolicyType) bool {
 	find := func(name string) *pod {
 		for i := range m.pods {
-			if m.pods[i].name == name {
+			if m.pods[i].app() == name {
 				return &m.pods[i]
 			}
 		}
