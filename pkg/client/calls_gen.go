@@ -93,6 +93,25 @@ func (c *Client) SetOperatorLimits(ctx context.Context, req *apiv1.SetOperatorLi
 	return call[apiv1.SetOperatorLimitsResponse](ctx, c, route{method: "PUT", path: "/api/v1/admin/operators/{operator_id}/limits", body: "*", answer: "operator"}, req)
 }
 
+// GetOperatorConfig returns the administrators' configuration for an operator; the operator's own is not
+// shown. Fails with not_found for an operator that the deployment does not know.
+//
+// GET /api/v1/admin/operators/{operator_id}/config
+func (c *Client) GetOperatorConfig(ctx context.Context, req *apiv1.GetOperatorConfigRequest) (*apiv1.GetOperatorConfigResponse, error) {
+	return call[apiv1.GetOperatorConfigResponse](ctx, c, route{method: "GET", path: "/api/v1/admin/operators/{operator_id}/config", answer: "config"}, req)
+}
+
+// SetOperatorConfig replaces the administrators' configuration for an operator. It is laid over the
+// deployment's configuration and the operator's own, and applies from the operator's next message. It is TOML
+// with the tables models, default_tools and ui, and the key operator_name. Fails with validation_failed
+// (details line and column if known) for another key, a reference to the environment, and an alias of a
+// provider that the deployment does not have, and with not_found.
+//
+// PUT /api/v1/admin/operators/{operator_id}/config
+func (c *Client) SetOperatorConfig(ctx context.Context, req *apiv1.SetOperatorConfigRequest) (*apiv1.SetOperatorConfigResponse, error) {
+	return call[apiv1.SetOperatorConfigResponse](ctx, c, route{method: "PUT", path: "/api/v1/admin/operators/{operator_id}/config", body: "*", answer: "config"}, req)
+}
+
 // DisableOperator makes all later requests of the operator fail with forbidden (details.reason
 // operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for
 // the caller, and with not_found.
@@ -257,6 +276,26 @@ func (c *Client) ListAliases(ctx context.Context, req *apiv1.ListAliasesRequest)
 // GET /api/v1/local/providers
 func (c *Client) ListProviders(ctx context.Context, req *apiv1.ListProvidersRequest) (*apiv1.ListProvidersResponse, error) {
 	return call[apiv1.ListProvidersResponse](ctx, c, route{method: "GET", path: "/api/v1/local/providers"}, req)
+}
+
+// GetLocalConfig returns the calling operator's own configuration in a deployment that operators share, and
+// the administrators' for them. Fails with conflict (details.reason one_operator) in a deployment of one
+// operator.
+//
+// GET /api/v1/local/config
+func (c *Client) GetLocalConfig(ctx context.Context, req *apiv1.GetLocalConfigRequest) (*apiv1.GetLocalConfigResponse, error) {
+	return call[apiv1.GetLocalConfigResponse](ctx, c, route{method: "GET", path: "/api/v1/local/config", answer: "config"}, req)
+}
+
+// SetLocalConfig replaces the calling operator's own configuration, which is laid over the deployment's and
+// below the administrators' for them. It applies from the next message. It is TOML with the tables models and
+// ui, and the key operator_name. Fails with conflict as GetLocalConfig does, and with validation_failed
+// (details line and column if known) for another key, a reference to the environment, and an alias of a
+// provider that the deployment does not have.
+//
+// PUT /api/v1/local/config
+func (c *Client) SetLocalConfig(ctx context.Context, req *apiv1.SetLocalConfigRequest) (*apiv1.SetLocalConfigResponse, error) {
+	return call[apiv1.SetLocalConfigResponse](ctx, c, route{method: "PUT", path: "/api/v1/local/config", body: "*", answer: "config"}, req)
 }
 
 // ListProjectLogs returns entries of a project's log, newest first, a page at a time. Fails with not_found,

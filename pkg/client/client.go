@@ -87,6 +87,37 @@ func (c *Client) WithToken(token string) *Client {
 	return c
 }
 
+// WithHeaders makes c send headers with each request to its daemon, as a sign-in proxy does. Sockets do not send them.
+// It returns c, which must not be in use yet.
+func (c *Client) WithHeaders(headers map[string]string) *Client {
+	return c.WithTransport(func(inner http.RoundTripper) http.RoundTripper { return headed{inner, c.base + "/", headers} })
+}
+
+// headed adds headers to requests below a base URL, and not to those that a redirect sends elsewhere.
+type headed struct {
+	http.RoundTripper
+	base    string
+	headers map[string]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (h headed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasPrefix(r.URL.String(), h.base) {
+		r = r.Clone(r.Context())
+		for name, value := range h.headers {
+			r.Header.Set(name, value)
+		}
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections closes those of the transport.
+func (h headed) CloseIdleConnections() {
+	if t, ok := h.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
 // WithTransport replaces the transport of requests by wrap's result, for example to trace them. Sockets have their own
 // connections. It returns c, which must not be in use yet.
 func (c *Client) WithTransport(wrap func(http.RoundTripper) http.RoundTripper) *Client {

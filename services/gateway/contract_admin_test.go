@@ -48,6 +48,19 @@ func adminContract() []exchange {
 			}, &apiv1.SetOperatorLimitsResponse{Operator: operator}, 200, operatorJSON,
 		},
 		{
+			"GET /api/v1/admin/operators/{operator_id}/config", "GET", operators + "/ada/config", "",
+			&apiv1.GetOperatorConfigRequest{OperatorId: "ada"}, &apiv1.GetOperatorConfigResponse{
+				Config: &apiv1.OperatorConfig{OperatorId: "ada"},
+			}, 200, `{"operator_id":"ada","document":"","revision":0,"updated_at":null}`,
+		},
+		{
+			"PUT /api/v1/admin/operators/{operator_id}/config", "PUT", operators + "/ada/config",
+			`{"document":"[models]\n"}`, &apiv1.SetOperatorConfigRequest{OperatorId: "ada", Document: "[models]\n"},
+			&apiv1.SetOperatorConfigResponse{Config: &apiv1.OperatorConfig{
+				OperatorId: "ada", Document: "[models]\n", Revision: 2, UpdatedAt: proto.Int64(7),
+			}}, 200, `{"operator_id":"ada","document":"[models]\n","revision":2,"updated_at":7}`,
+		},
+		{
 			"POST /api/v1/admin/operators/{operator_id}/disable", "POST", operators + "/ada/disable", "{}",
 			&apiv1.DisableOperatorRequest{OperatorId: "ada"}, &apiv1.DisableOperatorResponse{Operator: operator}, 200,
 			operatorJSON,

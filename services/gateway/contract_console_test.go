@@ -68,6 +68,18 @@ func consoleContract() []exchange {
 				`"usable":true,"reason":null}]}`,
 		},
 		{
+			"GET /api/v1/local/config", "GET", "/api/v1/local/config", "", &apiv1.GetLocalConfigRequest{},
+			&apiv1.GetLocalConfigResponse{Config: &apiv1.LocalConfig{AdministratorDocument: "[ui]\n"}}, 200,
+			`{"document":"","revision":0,"updated_at":null,"administrator_document":"[ui]\n"}`,
+		},
+		{
+			"PUT /api/v1/local/config", "PUT", "/api/v1/local/config", `{"document":"[ui]\n"}`,
+			&apiv1.SetLocalConfigRequest{Document: "[ui]\n"},
+			&apiv1.SetLocalConfigResponse{
+				Config: &apiv1.LocalConfig{Document: "[ui]\n", Revision: 1, UpdatedAt: proto.Int64(7)},
+			}, 200, `{"document":"[ui]\n","revision":1,"updated_at":7,"administrator_document":""}`,
+		},
+		{
 			"GET /api/v1/doctor", "GET", "/api/v1/doctor", "", &apiv1.GetDoctorRequest{},
 			&apiv1.GetDoctorResponse{
 				Ok: true, Version: "1", Cages: &commonv1.CageReport{Tier: "userns"},

@@ -1192,6 +1192,18 @@ export interface GetLedgerResponse {
   next_cursor: string | null;
 }
 
+/** GetLocalConfigResponse is the configuration. */
+export interface GetLocalConfigResponse {
+  /** The calling operator's configuration. On HTTP it is the whole body. */
+  config: LocalConfig | null;
+}
+
+/** GetOperatorConfigResponse is the configuration. */
+export interface GetOperatorConfigResponse {
+  /** The administrators' configuration for the operator. On HTTP it is the whole body. */
+  config: OperatorConfig | null;
+}
+
 /** GetProjectApprovalResponse compares the files with the approved version. */
 export interface GetProjectApprovalResponse {
   /** The hash of the approved version, null before the first approval. */
@@ -1884,6 +1896,18 @@ export interface LoadProjectResponse {
   project: RegisteredProject | null;
 }
 
+/** LocalConfig is the configuration of one operator in a deployment that operators share. */
+export interface LocalConfig {
+  /** The administrators' configuration for the operator, which wins; empty without one. */
+  administrator_document: string;
+  /** The operator's own: TOML with models, operator_name and ui; empty without one. */
+  document: string;
+  /** A number that grows with each change, 0 before the first. */
+  revision: number;
+  /** The time of the last change, null before the first. */
+  updated_at: number | null;
+}
+
 /** LogEntry is one line of a project's log (spec: OperationalLogEntry). */
 export interface LogEntry {
   /** Details by key, with secrets masked. */
@@ -2170,6 +2194,18 @@ export interface OperatorBudgetInput {
   tokens?: number | null;
   /** US dollars in a period, 0 for no bound. */
   usd?: number | null;
+}
+
+/** OperatorConfig is the administrators' configuration for one operator. */
+export interface OperatorConfig {
+  /** TOML with models, default_tools, operator_name and ui; empty without one. */
+  document: string;
+  /** The operator. */
+  operator_id: string;
+  /** A number that grows with each change, 0 before the first. */
+  revision: number;
+  /** The time of the last change, null before the first. */
+  updated_at: number | null;
 }
 
 /** OperatorLimits replaces limits of the deployment's configuration for one operator. An unset limit stays as configured. */
@@ -3104,6 +3140,18 @@ export interface SessionTotals {
   tokens_out: number;
 }
 
+/** SetLocalConfigResponse is the configuration. */
+export interface SetLocalConfigResponse {
+  /** The configuration after the change. On HTTP it is the whole body. */
+  config: LocalConfig | null;
+}
+
+/** SetOperatorConfigResponse is the configuration. */
+export interface SetOperatorConfigResponse {
+  /** The configuration after the change. On HTTP it is the whole body. */
+  config: OperatorConfig | null;
+}
+
 /** SetOperatorLimitsResponse is the operator. */
 export interface SetOperatorLimitsResponse {
   /** The operator after the change. On HTTP it is the whole body. */
@@ -3548,6 +3596,18 @@ export interface Routes {
     body: undefined;
     answer: ListOperatorsResponse;
   };
+  /** GetOperatorConfig returns the administrators' configuration for an operator; the operator's own is not shown. Fails with not_found for an operator that the deployment does not know. */
+  "GET /api/v1/admin/operators/{operator_id}/config": {
+    params: { operator_id: string };
+    body: undefined;
+    answer: OperatorConfig;
+  };
+  /** SetOperatorConfig replaces the administrators' configuration for an operator. It is laid over the deployment's configuration and the operator's own, and applies from the operator's next message. It is TOML with the tables models, default_tools and ui, and the key operator_name. Fails with validation_failed (details line and column if known) for another key, a reference to the environment, and an alias of a provider that the deployment does not have, and with not_found. */
+  "PUT /api/v1/admin/operators/{operator_id}/config": {
+    params: { operator_id: string };
+    body: { document?: string | null };
+    answer: OperatorConfig;
+  };
   /** DisableOperator makes all later requests of the operator fail with forbidden (details.reason operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for the caller, and with not_found. */
   "POST /api/v1/admin/operators/{operator_id}/disable": {
     params: { operator_id: string };
@@ -3646,6 +3706,18 @@ export interface Routes {
     params: {  };
     body: undefined;
     answer: ListAliasesResponse;
+  };
+  /** GetLocalConfig returns the calling operator's own configuration in a deployment that operators share, and the administrators' for them. Fails with conflict (details.reason one_operator) in a deployment of one operator. */
+  "GET /api/v1/local/config": {
+    params: {  };
+    body: undefined;
+    answer: LocalConfig;
+  };
+  /** SetLocalConfig replaces the calling operator's own configuration, which is laid over the deployment's and below the administrators' for them. It applies from the next message. It is TOML with the tables models and ui, and the key operator_name. Fails with conflict as GetLocalConfig does, and with validation_failed (details line and column if known) for another key, a reference to the environment, and an alias of a provider that the deployment does not have. */
+  "PUT /api/v1/local/config": {
+    params: {  };
+    body: { document?: string | null };
+    answer: LocalConfig;
   };
   /** ListProviders lists the providers by name, without their secrets. */
   "GET /api/v1/local/providers": {

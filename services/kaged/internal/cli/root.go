@@ -30,6 +30,7 @@ import (
 	"kaged.dev/services/kaged/internal/cli/logs"
 	"kaged.dev/services/kaged/internal/cli/lsp"
 	"kaged.dev/services/kaged/internal/cli/migrate"
+	"kaged.dev/services/kaged/internal/cli/operator"
 	"kaged.dev/services/kaged/internal/cli/project"
 	"kaged.dev/services/kaged/internal/cli/ps"
 	"kaged.dev/services/kaged/internal/cli/run"
@@ -94,7 +95,7 @@ func root(a kit.App) *cobra.Command {
 		issue.Command(a, &p), lsp.Command(a, &p), debug.Command(a, &p), tools.Command(a, &p), cage.Command(a, &p),
 		doctor.Command(a, &p), configfile.Command(a, &p), schema(a.Stdout), versionCommand(a), token.Command(a, &p),
 		certs.Command(a), migrate.Command(a, &p),
-		approvals.Command(a, &p), logs.Command(a, &p),
+		approvals.Command(a, &p), logs.Command(a, &p), operator.Command(a, &p),
 	)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetHelpCommand(explain())

@@ -16,6 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/doctor"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
+	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/rates"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
@@ -47,6 +48,7 @@ type Operators struct {
 	// Local is the configuration of operators, for the other contexts.
 	Local   localconfig.Source
 	rules   *localconfig.Governed // nil unless operators share the deployment
+	configs *operatorconfig.Service
 	admin   *admin.Service
 	rotate  bool
 	service *operator.Service
@@ -60,14 +62,15 @@ type Operators struct {
 func New(cfg Config, deps Deps) *Operators {
 	var local localconfig.Source = localconfig.NewFile(deps.LocalConfig, cfg.MaxScript, deps.Log)
 	kept := store.NewAdmin(deps.DB)
+	configs := &operatorconfig.Service{Store: kept, Base: local, Shared: deps.Places.Shared}
 	var rules *localconfig.Governed
 	if deps.Places.Shared {
 		rules = &localconfig.Governed{Inner: local, Rules: kept}
 		local = rules
 	}
 	return &Operators{
-		Local: local, rules: rules, admin: &admin.Service{
-			Store: kept, Audit: deps.Records, Volume: deps.Volume, Places: deps.Places, Root: deps.Root,
+		Local: local, rules: rules, configs: configs, admin: &admin.Service{
+			Store: kept, Audit: deps.Records, Volume: deps.Volume, Places: deps.Places, Configs: configs, Root: deps.Root,
 		}, rotate: cfg.RotateSecrets, places: deps.Places,
 		service: operator.New(operator.Deps{
 			Store: store.NewOperator(deps.DB), Config: local, Log: deps.Log, LaunchTokenTTL: cfg.LaunchTokenTTL.D(),
@@ -84,7 +87,7 @@ func New(cfg Config, deps Deps) *Operators {
 func (o *Operators) Register(r grpc.ServiceRegistrar) {
 	sessionmanagerv1.RegisterOperatorServiceServer(r, server.New(o.service, o.tokens, o.rates))
 	sessionmanagerv1.RegisterTokenServiceServer(r, server.NewTokens(o.tokens))
-	sessionmanagerv1.RegisterLocalServiceServer(r, server.NewLocal(o.Local))
+	sessionmanagerv1.RegisterLocalServiceServer(r, server.NewLocal(o.Local, o.configs))
 	sessionmanagerv1.RegisterDoctorServiceServer(r, o.doctor)
 	sessionmanagerv1.RegisterAdminServiceServer(r, server.NewAdmin(o.admin, auditserver.Entry))
 }

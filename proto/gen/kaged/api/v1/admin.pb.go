@@ -735,6 +735,272 @@ func (x *EnableOperatorResponse) GetOperator() *AdminOperator {
 	return nil
 }
 
+// OperatorConfig is the administrators' configuration for one operator.
+type OperatorConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator.
+	OperatorId string `protobuf:"bytes,1,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
+	// TOML with models, default_tools, operator_name and ui; empty without one.
+	Document string `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
+	// A number that grows with each change, 0 before the first.
+	Revision int64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The time of the last change, null before the first.
+	UpdatedAt     *int64 `protobuf:"varint,4,opt,name=updated_at,json=updatedAt,proto3,oneof" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperatorConfig) Reset() {
+	*x = OperatorConfig{}
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperatorConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperatorConfig) ProtoMessage() {}
+
+func (x *OperatorConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperatorConfig.ProtoReflect.Descriptor instead.
+func (*OperatorConfig) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *OperatorConfig) GetOperatorId() string {
+	if x != nil {
+		return x.OperatorId
+	}
+	return ""
+}
+
+func (x *OperatorConfig) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+func (x *OperatorConfig) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *OperatorConfig) GetUpdatedAt() int64 {
+	if x != nil && x.UpdatedAt != nil {
+		return *x.UpdatedAt
+	}
+	return 0
+}
+
+// GetOperatorConfigRequest names an operator.
+type GetOperatorConfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator.
+	OperatorId    string `protobuf:"bytes,1,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOperatorConfigRequest) Reset() {
+	*x = GetOperatorConfigRequest{}
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOperatorConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOperatorConfigRequest) ProtoMessage() {}
+
+func (x *GetOperatorConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOperatorConfigRequest.ProtoReflect.Descriptor instead.
+func (*GetOperatorConfigRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GetOperatorConfigRequest) GetOperatorId() string {
+	if x != nil {
+		return x.OperatorId
+	}
+	return ""
+}
+
+// GetOperatorConfigResponse is the configuration.
+type GetOperatorConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The administrators' configuration for the operator. On HTTP it is the whole body.
+	Config        *OperatorConfig `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOperatorConfigResponse) Reset() {
+	*x = GetOperatorConfigResponse{}
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOperatorConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOperatorConfigResponse) ProtoMessage() {}
+
+func (x *GetOperatorConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOperatorConfigResponse.ProtoReflect.Descriptor instead.
+func (*GetOperatorConfigResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetOperatorConfigResponse) GetConfig() *OperatorConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// SetOperatorConfigRequest replaces the administrators' configuration for an operator.
+type SetOperatorConfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator.
+	OperatorId string `protobuf:"bytes,1,opt,name=operator_id,json=operatorId,proto3" json:"operator_id,omitempty"`
+	// The new document, at most 64 KiB; empty removes the configuration.
+	Document      string `protobuf:"bytes,2,opt,name=document,proto3" json:"document,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetOperatorConfigRequest) Reset() {
+	*x = SetOperatorConfigRequest{}
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetOperatorConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetOperatorConfigRequest) ProtoMessage() {}
+
+func (x *SetOperatorConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetOperatorConfigRequest.ProtoReflect.Descriptor instead.
+func (*SetOperatorConfigRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SetOperatorConfigRequest) GetOperatorId() string {
+	if x != nil {
+		return x.OperatorId
+	}
+	return ""
+}
+
+func (x *SetOperatorConfigRequest) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+// SetOperatorConfigResponse is the configuration.
+type SetOperatorConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The configuration after the change. On HTTP it is the whole body.
+	Config        *OperatorConfig `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetOperatorConfigResponse) Reset() {
+	*x = SetOperatorConfigResponse{}
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetOperatorConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetOperatorConfigResponse) ProtoMessage() {}
+
+func (x *SetOperatorConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetOperatorConfigResponse.ProtoReflect.Descriptor instead.
+func (*SetOperatorConfigResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SetOperatorConfigResponse) GetConfig() *OperatorConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
 // AdminWorkspace is a workspace of the deployment.
 type AdminWorkspace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -754,7 +1020,7 @@ type AdminWorkspace struct {
 
 func (x *AdminWorkspace) Reset() {
 	*x = AdminWorkspace{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +1032,7 @@ func (x *AdminWorkspace) String() string {
 func (*AdminWorkspace) ProtoMessage() {}
 
 func (x *AdminWorkspace) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[11]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +1045,7 @@ func (x *AdminWorkspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminWorkspace.ProtoReflect.Descriptor instead.
 func (*AdminWorkspace) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AdminWorkspace) GetName() string {
@@ -826,7 +1092,7 @@ type ListWorkspacesRequest struct {
 
 func (x *ListWorkspacesRequest) Reset() {
 	*x = ListWorkspacesRequest{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1104,7 @@ func (x *ListWorkspacesRequest) String() string {
 func (*ListWorkspacesRequest) ProtoMessage() {}
 
 func (x *ListWorkspacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1117,7 @@ func (x *ListWorkspacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkspacesRequest.ProtoReflect.Descriptor instead.
 func (*ListWorkspacesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 // ListWorkspacesResponse are the workspaces.
@@ -865,7 +1131,7 @@ type ListWorkspacesResponse struct {
 
 func (x *ListWorkspacesResponse) Reset() {
 	*x = ListWorkspacesResponse{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1143,7 @@ func (x *ListWorkspacesResponse) String() string {
 func (*ListWorkspacesResponse) ProtoMessage() {}
 
 func (x *ListWorkspacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1156,7 @@ func (x *ListWorkspacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWorkspacesResponse.ProtoReflect.Descriptor instead.
 func (*ListWorkspacesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListWorkspacesResponse) GetItems() []*AdminWorkspace {
@@ -911,7 +1177,7 @@ type DrainWorkspaceRequest struct {
 
 func (x *DrainWorkspaceRequest) Reset() {
 	*x = DrainWorkspaceRequest{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -923,7 +1189,7 @@ func (x *DrainWorkspaceRequest) String() string {
 func (*DrainWorkspaceRequest) ProtoMessage() {}
 
 func (x *DrainWorkspaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -936,7 +1202,7 @@ func (x *DrainWorkspaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainWorkspaceRequest.ProtoReflect.Descriptor instead.
 func (*DrainWorkspaceRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DrainWorkspaceRequest) GetName() string {
@@ -957,7 +1223,7 @@ type DrainWorkspaceResponse struct {
 
 func (x *DrainWorkspaceResponse) Reset() {
 	*x = DrainWorkspaceResponse{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1235,7 @@ func (x *DrainWorkspaceResponse) String() string {
 func (*DrainWorkspaceResponse) ProtoMessage() {}
 
 func (x *DrainWorkspaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1248,7 @@ func (x *DrainWorkspaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainWorkspaceResponse.ProtoReflect.Descriptor instead.
 func (*DrainWorkspaceResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DrainWorkspaceResponse) GetWorkspace() *AdminWorkspace {
@@ -1003,7 +1269,7 @@ type ActivateWorkspaceRequest struct {
 
 func (x *ActivateWorkspaceRequest) Reset() {
 	*x = ActivateWorkspaceRequest{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1281,7 @@ func (x *ActivateWorkspaceRequest) String() string {
 func (*ActivateWorkspaceRequest) ProtoMessage() {}
 
 func (x *ActivateWorkspaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1294,7 @@ func (x *ActivateWorkspaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateWorkspaceRequest.ProtoReflect.Descriptor instead.
 func (*ActivateWorkspaceRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ActivateWorkspaceRequest) GetName() string {
@@ -1049,7 +1315,7 @@ type ActivateWorkspaceResponse struct {
 
 func (x *ActivateWorkspaceResponse) Reset() {
 	*x = ActivateWorkspaceResponse{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1327,7 @@ func (x *ActivateWorkspaceResponse) String() string {
 func (*ActivateWorkspaceResponse) ProtoMessage() {}
 
 func (x *ActivateWorkspaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1340,7 @@ func (x *ActivateWorkspaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateWorkspaceResponse.ProtoReflect.Descriptor instead.
 func (*ActivateWorkspaceResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ActivateWorkspaceResponse) GetWorkspace() *AdminWorkspace {
@@ -1095,7 +1361,7 @@ type ReleaseWorkspaceRequest struct {
 
 func (x *ReleaseWorkspaceRequest) Reset() {
 	*x = ReleaseWorkspaceRequest{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1373,7 @@ func (x *ReleaseWorkspaceRequest) String() string {
 func (*ReleaseWorkspaceRequest) ProtoMessage() {}
 
 func (x *ReleaseWorkspaceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1386,7 @@ func (x *ReleaseWorkspaceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseWorkspaceRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseWorkspaceRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseWorkspaceRequest) GetName() string {
@@ -1141,7 +1407,7 @@ type ReleaseWorkspaceResponse struct {
 
 func (x *ReleaseWorkspaceResponse) Reset() {
 	*x = ReleaseWorkspaceResponse{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1419,7 @@ func (x *ReleaseWorkspaceResponse) String() string {
 func (*ReleaseWorkspaceResponse) ProtoMessage() {}
 
 func (x *ReleaseWorkspaceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1432,7 @@ func (x *ReleaseWorkspaceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseWorkspaceResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseWorkspaceResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseWorkspaceResponse) GetWorkspace() *AdminWorkspace {
@@ -1197,7 +1463,7 @@ type ListAdminAuditRequest struct {
 
 func (x *ListAdminAuditRequest) Reset() {
 	*x = ListAdminAuditRequest{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1475,7 @@ func (x *ListAdminAuditRequest) String() string {
 func (*ListAdminAuditRequest) ProtoMessage() {}
 
 func (x *ListAdminAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1488,7 @@ func (x *ListAdminAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAdminAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAdminAuditRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListAdminAuditRequest) GetSince() int64 {
@@ -1282,7 +1548,7 @@ type ListAdminAuditResponse struct {
 
 func (x *ListAdminAuditResponse) Reset() {
 	*x = ListAdminAuditResponse{}
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1560,7 @@ func (x *ListAdminAuditResponse) String() string {
 func (*ListAdminAuditResponse) ProtoMessage() {}
 
 func (x *ListAdminAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_admin_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1573,7 @@ func (x *ListAdminAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAdminAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAdminAuditResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_kaged_api_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListAdminAuditResponse) GetItems() []*AuditEntry {
@@ -1400,7 +1666,26 @@ const file_kaged_api_v1_admin_proto_rawDesc = "" +
 	"\voperator_id\x18\x01 \x01(\tR\n" +
 	"operatorId\"Q\n" +
 	"\x16EnableOperatorResponse\x127\n" +
-	"\boperator\x18\x01 \x01(\v2\x1b.kaged.api.v1.AdminOperatorR\boperator\"\xc0\x01\n" +
+	"\boperator\x18\x01 \x01(\v2\x1b.kaged.api.v1.AdminOperatorR\boperator\"\x9c\x01\n" +
+	"\x0eOperatorConfig\x12\x1f\n" +
+	"\voperator_id\x18\x01 \x01(\tR\n" +
+	"operatorId\x12\x1a\n" +
+	"\bdocument\x18\x02 \x01(\tR\bdocument\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\"\n" +
+	"\n" +
+	"updated_at\x18\x04 \x01(\x03H\x00R\tupdatedAt\x88\x01\x01B\r\n" +
+	"\v_updated_at\";\n" +
+	"\x18GetOperatorConfigRequest\x12\x1f\n" +
+	"\voperator_id\x18\x01 \x01(\tR\n" +
+	"operatorId\"Q\n" +
+	"\x19GetOperatorConfigResponse\x124\n" +
+	"\x06config\x18\x01 \x01(\v2\x1c.kaged.api.v1.OperatorConfigR\x06config\"W\n" +
+	"\x18SetOperatorConfigRequest\x12\x1f\n" +
+	"\voperator_id\x18\x01 \x01(\tR\n" +
+	"operatorId\x12\x1a\n" +
+	"\bdocument\x18\x02 \x01(\tR\bdocument\"Q\n" +
+	"\x19SetOperatorConfigResponse\x124\n" +
+	"\x06config\x18\x01 \x01(\v2\x1c.kaged.api.v1.OperatorConfigR\x06config\"\xc0\x01\n" +
 	"\x0eAdminWorkspace\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12$\n" +
 	"\voperator_id\x18\x02 \x01(\tH\x00R\n" +
@@ -1456,7 +1741,7 @@ func file_kaged_api_v1_admin_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_admin_proto_rawDescData
 }
 
-var file_kaged_api_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_kaged_api_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_kaged_api_v1_admin_proto_goTypes = []any{
 	(*OperatorLimits)(nil),            // 0: kaged.api.v1.OperatorLimits
 	(*OperatorBudget)(nil),            // 1: kaged.api.v1.OperatorBudget
@@ -1469,18 +1754,23 @@ var file_kaged_api_v1_admin_proto_goTypes = []any{
 	(*DisableOperatorResponse)(nil),   // 8: kaged.api.v1.DisableOperatorResponse
 	(*EnableOperatorRequest)(nil),     // 9: kaged.api.v1.EnableOperatorRequest
 	(*EnableOperatorResponse)(nil),    // 10: kaged.api.v1.EnableOperatorResponse
-	(*AdminWorkspace)(nil),            // 11: kaged.api.v1.AdminWorkspace
-	(*ListWorkspacesRequest)(nil),     // 12: kaged.api.v1.ListWorkspacesRequest
-	(*ListWorkspacesResponse)(nil),    // 13: kaged.api.v1.ListWorkspacesResponse
-	(*DrainWorkspaceRequest)(nil),     // 14: kaged.api.v1.DrainWorkspaceRequest
-	(*DrainWorkspaceResponse)(nil),    // 15: kaged.api.v1.DrainWorkspaceResponse
-	(*ActivateWorkspaceRequest)(nil),  // 16: kaged.api.v1.ActivateWorkspaceRequest
-	(*ActivateWorkspaceResponse)(nil), // 17: kaged.api.v1.ActivateWorkspaceResponse
-	(*ReleaseWorkspaceRequest)(nil),   // 18: kaged.api.v1.ReleaseWorkspaceRequest
-	(*ReleaseWorkspaceResponse)(nil),  // 19: kaged.api.v1.ReleaseWorkspaceResponse
-	(*ListAdminAuditRequest)(nil),     // 20: kaged.api.v1.ListAdminAuditRequest
-	(*ListAdminAuditResponse)(nil),    // 21: kaged.api.v1.ListAdminAuditResponse
-	(*AuditEntry)(nil),                // 22: kaged.api.v1.AuditEntry
+	(*OperatorConfig)(nil),            // 11: kaged.api.v1.OperatorConfig
+	(*GetOperatorConfigRequest)(nil),  // 12: kaged.api.v1.GetOperatorConfigRequest
+	(*GetOperatorConfigResponse)(nil), // 13: kaged.api.v1.GetOperatorConfigResponse
+	(*SetOperatorConfigRequest)(nil),  // 14: kaged.api.v1.SetOperatorConfigRequest
+	(*SetOperatorConfigResponse)(nil), // 15: kaged.api.v1.SetOperatorConfigResponse
+	(*AdminWorkspace)(nil),            // 16: kaged.api.v1.AdminWorkspace
+	(*ListWorkspacesRequest)(nil),     // 17: kaged.api.v1.ListWorkspacesRequest
+	(*ListWorkspacesResponse)(nil),    // 18: kaged.api.v1.ListWorkspacesResponse
+	(*DrainWorkspaceRequest)(nil),     // 19: kaged.api.v1.DrainWorkspaceRequest
+	(*DrainWorkspaceResponse)(nil),    // 20: kaged.api.v1.DrainWorkspaceResponse
+	(*ActivateWorkspaceRequest)(nil),  // 21: kaged.api.v1.ActivateWorkspaceRequest
+	(*ActivateWorkspaceResponse)(nil), // 22: kaged.api.v1.ActivateWorkspaceResponse
+	(*ReleaseWorkspaceRequest)(nil),   // 23: kaged.api.v1.ReleaseWorkspaceRequest
+	(*ReleaseWorkspaceResponse)(nil),  // 24: kaged.api.v1.ReleaseWorkspaceResponse
+	(*ListAdminAuditRequest)(nil),     // 25: kaged.api.v1.ListAdminAuditRequest
+	(*ListAdminAuditResponse)(nil),    // 26: kaged.api.v1.ListAdminAuditResponse
+	(*AuditEntry)(nil),                // 27: kaged.api.v1.AuditEntry
 }
 var file_kaged_api_v1_admin_proto_depIdxs = []int32{
 	0,  // 0: kaged.api.v1.AdminOperator.limits:type_name -> kaged.api.v1.OperatorLimits
@@ -1491,16 +1781,18 @@ var file_kaged_api_v1_admin_proto_depIdxs = []int32{
 	2,  // 5: kaged.api.v1.SetOperatorLimitsResponse.operator:type_name -> kaged.api.v1.AdminOperator
 	2,  // 6: kaged.api.v1.DisableOperatorResponse.operator:type_name -> kaged.api.v1.AdminOperator
 	2,  // 7: kaged.api.v1.EnableOperatorResponse.operator:type_name -> kaged.api.v1.AdminOperator
-	11, // 8: kaged.api.v1.ListWorkspacesResponse.items:type_name -> kaged.api.v1.AdminWorkspace
-	11, // 9: kaged.api.v1.DrainWorkspaceResponse.workspace:type_name -> kaged.api.v1.AdminWorkspace
-	11, // 10: kaged.api.v1.ActivateWorkspaceResponse.workspace:type_name -> kaged.api.v1.AdminWorkspace
-	11, // 11: kaged.api.v1.ReleaseWorkspaceResponse.workspace:type_name -> kaged.api.v1.AdminWorkspace
-	22, // 12: kaged.api.v1.ListAdminAuditResponse.items:type_name -> kaged.api.v1.AuditEntry
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	11, // 8: kaged.api.v1.GetOperatorConfigResponse.config:type_name -> kaged.api.v1.OperatorConfig
+	11, // 9: kaged.api.v1.SetOperatorConfigResponse.config:type_name -> kaged.api.v1.OperatorConfig
+	16, // 10: kaged.api.v1.ListWorkspacesResponse.items:type_name -> kaged.api.v1.AdminWorkspace
+	16, // 11: kaged.api.v1.DrainWorkspaceResponse.workspace:type_name -> kaged.api.v1.AdminWorkspace
+	16, // 12: kaged.api.v1.ActivateWorkspaceResponse.workspace:type_name -> kaged.api.v1.AdminWorkspace
+	16, // 13: kaged.api.v1.ReleaseWorkspaceResponse.workspace:type_name -> kaged.api.v1.AdminWorkspace
+	27, // 14: kaged.api.v1.ListAdminAuditResponse.items:type_name -> kaged.api.v1.AuditEntry
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_admin_proto_init() }
@@ -1513,14 +1805,15 @@ func file_kaged_api_v1_admin_proto_init() {
 	file_kaged_api_v1_admin_proto_msgTypes[2].OneofWrappers = []any{}
 	file_kaged_api_v1_admin_proto_msgTypes[4].OneofWrappers = []any{}
 	file_kaged_api_v1_admin_proto_msgTypes[11].OneofWrappers = []any{}
-	file_kaged_api_v1_admin_proto_msgTypes[21].OneofWrappers = []any{}
+	file_kaged_api_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
+	file_kaged_api_v1_admin_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_admin_proto_rawDesc), len(file_kaged_api_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

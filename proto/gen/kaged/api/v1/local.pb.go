@@ -433,6 +433,254 @@ func (x *Provider) GetReason() string {
 	return ""
 }
 
+// LocalConfig is the configuration of one operator in a deployment that operators share.
+type LocalConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operator's own: TOML with models, operator_name and ui; empty without one.
+	Document string `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// A number that grows with each change, 0 before the first.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The time of the last change, null before the first.
+	UpdatedAt *int64 `protobuf:"varint,3,opt,name=updated_at,json=updatedAt,proto3,oneof" json:"updated_at,omitempty"`
+	// The administrators' configuration for the operator, which wins; empty without one.
+	AdministratorDocument string `protobuf:"bytes,4,opt,name=administrator_document,json=administratorDocument,proto3" json:"administrator_document,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
+}
+
+func (x *LocalConfig) Reset() {
+	*x = LocalConfig{}
+	mi := &file_kaged_api_v1_local_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LocalConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LocalConfig) ProtoMessage() {}
+
+func (x *LocalConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_local_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LocalConfig.ProtoReflect.Descriptor instead.
+func (*LocalConfig) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_local_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *LocalConfig) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+func (x *LocalConfig) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *LocalConfig) GetUpdatedAt() int64 {
+	if x != nil && x.UpdatedAt != nil {
+		return *x.UpdatedAt
+	}
+	return 0
+}
+
+func (x *LocalConfig) GetAdministratorDocument() string {
+	if x != nil {
+		return x.AdministratorDocument
+	}
+	return ""
+}
+
+// GetLocalConfigRequest is empty.
+type GetLocalConfigRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLocalConfigRequest) Reset() {
+	*x = GetLocalConfigRequest{}
+	mi := &file_kaged_api_v1_local_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLocalConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLocalConfigRequest) ProtoMessage() {}
+
+func (x *GetLocalConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_local_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLocalConfigRequest.ProtoReflect.Descriptor instead.
+func (*GetLocalConfigRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_local_proto_rawDescGZIP(), []int{8}
+}
+
+// GetLocalConfigResponse is the configuration.
+type GetLocalConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The calling operator's configuration. On HTTP it is the whole body.
+	Config        *LocalConfig `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLocalConfigResponse) Reset() {
+	*x = GetLocalConfigResponse{}
+	mi := &file_kaged_api_v1_local_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLocalConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLocalConfigResponse) ProtoMessage() {}
+
+func (x *GetLocalConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_local_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLocalConfigResponse.ProtoReflect.Descriptor instead.
+func (*GetLocalConfigResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_local_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetLocalConfigResponse) GetConfig() *LocalConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// SetLocalConfigRequest replaces the calling operator's own configuration.
+type SetLocalConfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new document, at most 64 KiB; empty removes the configuration.
+	Document      string `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLocalConfigRequest) Reset() {
+	*x = SetLocalConfigRequest{}
+	mi := &file_kaged_api_v1_local_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLocalConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLocalConfigRequest) ProtoMessage() {}
+
+func (x *SetLocalConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_local_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLocalConfigRequest.ProtoReflect.Descriptor instead.
+func (*SetLocalConfigRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_local_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SetLocalConfigRequest) GetDocument() string {
+	if x != nil {
+		return x.Document
+	}
+	return ""
+}
+
+// SetLocalConfigResponse is the configuration.
+type SetLocalConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The configuration after the change. On HTTP it is the whole body.
+	Config        *LocalConfig `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLocalConfigResponse) Reset() {
+	*x = SetLocalConfigResponse{}
+	mi := &file_kaged_api_v1_local_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLocalConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLocalConfigResponse) ProtoMessage() {}
+
+func (x *SetLocalConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_local_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLocalConfigResponse.ProtoReflect.Descriptor instead.
+func (*SetLocalConfigResponse) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_local_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SetLocalConfigResponse) GetConfig() *LocalConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
 var File_kaged_api_v1_local_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_local_proto_rawDesc = "" +
@@ -468,7 +716,21 @@ const file_kaged_api_v1_local_proto_rawDesc = "" +
 	"\t_base_urlB\n" +
 	"\n" +
 	"\b_api_keyB\t\n" +
-	"\a_reasonB\x98\x01\n" +
+	"\a_reason\"\xaf\x01\n" +
+	"\vLocalConfig\x12\x1a\n" +
+	"\bdocument\x18\x01 \x01(\tR\bdocument\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12\"\n" +
+	"\n" +
+	"updated_at\x18\x03 \x01(\x03H\x00R\tupdatedAt\x88\x01\x01\x125\n" +
+	"\x16administrator_document\x18\x04 \x01(\tR\x15administratorDocumentB\r\n" +
+	"\v_updated_at\"\x17\n" +
+	"\x15GetLocalConfigRequest\"K\n" +
+	"\x16GetLocalConfigResponse\x121\n" +
+	"\x06config\x18\x01 \x01(\v2\x19.kaged.api.v1.LocalConfigR\x06config\"3\n" +
+	"\x15SetLocalConfigRequest\x12\x1a\n" +
+	"\bdocument\x18\x01 \x01(\tR\bdocument\"K\n" +
+	"\x16SetLocalConfigResponse\x121\n" +
+	"\x06config\x18\x01 \x01(\v2\x19.kaged.api.v1.LocalConfigR\x06configB\x98\x01\n" +
 	"\x10com.kaged.api.v1B\n" +
 	"LocalProtoP\x01Z&kaged.dev/proto/gen/kaged/api/v1;apiv1\xa2\x02\x03KAX\xaa\x02\fKaged.Api.V1\xca\x02\fKaged\\Api\\V1\xe2\x02\x18Kaged\\Api\\V1\\GPBMetadata\xea\x02\x0eKaged::Api::V1b\x06proto3"
 
@@ -484,25 +746,32 @@ func file_kaged_api_v1_local_proto_rawDescGZIP() []byte {
 	return file_kaged_api_v1_local_proto_rawDescData
 }
 
-var file_kaged_api_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_kaged_api_v1_local_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_kaged_api_v1_local_proto_goTypes = []any{
-	(*ListAliasesRequest)(nil),    // 0: kaged.api.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),   // 1: kaged.api.v1.ListAliasesResponse
-	(*ModelAlias)(nil),            // 2: kaged.api.v1.ModelAlias
-	(*ModelTarget)(nil),           // 3: kaged.api.v1.ModelTarget
-	(*ListProvidersRequest)(nil),  // 4: kaged.api.v1.ListProvidersRequest
-	(*ListProvidersResponse)(nil), // 5: kaged.api.v1.ListProvidersResponse
-	(*Provider)(nil),              // 6: kaged.api.v1.Provider
+	(*ListAliasesRequest)(nil),     // 0: kaged.api.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),    // 1: kaged.api.v1.ListAliasesResponse
+	(*ModelAlias)(nil),             // 2: kaged.api.v1.ModelAlias
+	(*ModelTarget)(nil),            // 3: kaged.api.v1.ModelTarget
+	(*ListProvidersRequest)(nil),   // 4: kaged.api.v1.ListProvidersRequest
+	(*ListProvidersResponse)(nil),  // 5: kaged.api.v1.ListProvidersResponse
+	(*Provider)(nil),               // 6: kaged.api.v1.Provider
+	(*LocalConfig)(nil),            // 7: kaged.api.v1.LocalConfig
+	(*GetLocalConfigRequest)(nil),  // 8: kaged.api.v1.GetLocalConfigRequest
+	(*GetLocalConfigResponse)(nil), // 9: kaged.api.v1.GetLocalConfigResponse
+	(*SetLocalConfigRequest)(nil),  // 10: kaged.api.v1.SetLocalConfigRequest
+	(*SetLocalConfigResponse)(nil), // 11: kaged.api.v1.SetLocalConfigResponse
 }
 var file_kaged_api_v1_local_proto_depIdxs = []int32{
 	2, // 0: kaged.api.v1.ListAliasesResponse.items:type_name -> kaged.api.v1.ModelAlias
 	3, // 1: kaged.api.v1.ModelAlias.targets:type_name -> kaged.api.v1.ModelTarget
 	6, // 2: kaged.api.v1.ListProvidersResponse.items:type_name -> kaged.api.v1.Provider
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	7, // 3: kaged.api.v1.GetLocalConfigResponse.config:type_name -> kaged.api.v1.LocalConfig
+	7, // 4: kaged.api.v1.SetLocalConfigResponse.config:type_name -> kaged.api.v1.LocalConfig
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_local_proto_init() }
@@ -512,13 +781,14 @@ func file_kaged_api_v1_local_proto_init() {
 	}
 	file_kaged_api_v1_local_proto_msgTypes[3].OneofWrappers = []any{}
 	file_kaged_api_v1_local_proto_msgTypes[6].OneofWrappers = []any{}
+	file_kaged_api_v1_local_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_local_proto_rawDesc), len(file_kaged_api_v1_local_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

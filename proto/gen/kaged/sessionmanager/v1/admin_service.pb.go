@@ -27,10 +27,12 @@ var File_kaged_sessionmanager_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"+kaged/sessionmanager/v1/admin_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/admin.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\xbc\v\n" +
+	"+kaged/sessionmanager/v1/admin_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/admin.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\x99\x0e\n" +
 	"\fAdminService\x12\x81\x01\n" +
 	"\rListOperators\x12\".kaged.api.v1.ListOperatorsRequest\x1a#.kaged.api.v1.ListOperatorsResponse\"'\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/operators\x12\xaf\x01\n" +
 	"\x11SetOperatorLimits\x12&.kaged.api.v1.SetOperatorLimitsRequest\x1a'.kaged.api.v1.SetOperatorLimitsResponse\"I\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02;:\x01*b\boperator\x1a,/api/v1/admin/operators/{operator_id}/limits\x12\xaa\x01\n" +
+	"\x11GetOperatorConfig\x12&.kaged.api.v1.GetOperatorConfigRequest\x1a'.kaged.api.v1.GetOperatorConfigResponse\"D\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x026b\x06config\x12,/api/v1/admin/operators/{operator_id}/config\x12\xad\x01\n" +
+	"\x11SetOperatorConfig\x12&.kaged.api.v1.SetOperatorConfigRequest\x1a'.kaged.api.v1.SetOperatorConfigResponse\"G\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x029:\x01*b\x06config\x1a,/api/v1/admin/operators/{operator_id}/config\x12\xaa\x01\n" +
 	"\x0fDisableOperator\x12$.kaged.api.v1.DisableOperatorRequest\x1a%.kaged.api.v1.DisableOperatorResponse\"J\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02<:\x01*b\boperator\"-/api/v1/admin/operators/{operator_id}/disable\x12\xa6\x01\n" +
 	"\x0eEnableOperator\x12#.kaged.api.v1.EnableOperatorRequest\x1a$.kaged.api.v1.EnableOperatorResponse\"I\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02;:\x01*b\boperator\",/api/v1/admin/operators/{operator_id}/enable\x12\x85\x01\n" +
 	"\x0eListWorkspaces\x12#.kaged.api.v1.ListWorkspacesRequest\x1a$.kaged.api.v1.ListWorkspacesResponse\"(\x8a\xbc\x18\x04none\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/admin/workspaces\x12\xa0\x01\n" +
@@ -43,44 +45,52 @@ const file_kaged_sessionmanager_v1_admin_service_proto_rawDesc = "" +
 var file_kaged_sessionmanager_v1_admin_service_proto_goTypes = []any{
 	(*v1.ListOperatorsRequest)(nil),      // 0: kaged.api.v1.ListOperatorsRequest
 	(*v1.SetOperatorLimitsRequest)(nil),  // 1: kaged.api.v1.SetOperatorLimitsRequest
-	(*v1.DisableOperatorRequest)(nil),    // 2: kaged.api.v1.DisableOperatorRequest
-	(*v1.EnableOperatorRequest)(nil),     // 3: kaged.api.v1.EnableOperatorRequest
-	(*v1.ListWorkspacesRequest)(nil),     // 4: kaged.api.v1.ListWorkspacesRequest
-	(*v1.DrainWorkspaceRequest)(nil),     // 5: kaged.api.v1.DrainWorkspaceRequest
-	(*v1.ActivateWorkspaceRequest)(nil),  // 6: kaged.api.v1.ActivateWorkspaceRequest
-	(*v1.ReleaseWorkspaceRequest)(nil),   // 7: kaged.api.v1.ReleaseWorkspaceRequest
-	(*v1.ListAdminAuditRequest)(nil),     // 8: kaged.api.v1.ListAdminAuditRequest
-	(*v1.ListOperatorsResponse)(nil),     // 9: kaged.api.v1.ListOperatorsResponse
-	(*v1.SetOperatorLimitsResponse)(nil), // 10: kaged.api.v1.SetOperatorLimitsResponse
-	(*v1.DisableOperatorResponse)(nil),   // 11: kaged.api.v1.DisableOperatorResponse
-	(*v1.EnableOperatorResponse)(nil),    // 12: kaged.api.v1.EnableOperatorResponse
-	(*v1.ListWorkspacesResponse)(nil),    // 13: kaged.api.v1.ListWorkspacesResponse
-	(*v1.DrainWorkspaceResponse)(nil),    // 14: kaged.api.v1.DrainWorkspaceResponse
-	(*v1.ActivateWorkspaceResponse)(nil), // 15: kaged.api.v1.ActivateWorkspaceResponse
-	(*v1.ReleaseWorkspaceResponse)(nil),  // 16: kaged.api.v1.ReleaseWorkspaceResponse
-	(*v1.ListAdminAuditResponse)(nil),    // 17: kaged.api.v1.ListAdminAuditResponse
+	(*v1.GetOperatorConfigRequest)(nil),  // 2: kaged.api.v1.GetOperatorConfigRequest
+	(*v1.SetOperatorConfigRequest)(nil),  // 3: kaged.api.v1.SetOperatorConfigRequest
+	(*v1.DisableOperatorRequest)(nil),    // 4: kaged.api.v1.DisableOperatorRequest
+	(*v1.EnableOperatorRequest)(nil),     // 5: kaged.api.v1.EnableOperatorRequest
+	(*v1.ListWorkspacesRequest)(nil),     // 6: kaged.api.v1.ListWorkspacesRequest
+	(*v1.DrainWorkspaceRequest)(nil),     // 7: kaged.api.v1.DrainWorkspaceRequest
+	(*v1.ActivateWorkspaceRequest)(nil),  // 8: kaged.api.v1.ActivateWorkspaceRequest
+	(*v1.ReleaseWorkspaceRequest)(nil),   // 9: kaged.api.v1.ReleaseWorkspaceRequest
+	(*v1.ListAdminAuditRequest)(nil),     // 10: kaged.api.v1.ListAdminAuditRequest
+	(*v1.ListOperatorsResponse)(nil),     // 11: kaged.api.v1.ListOperatorsResponse
+	(*v1.SetOperatorLimitsResponse)(nil), // 12: kaged.api.v1.SetOperatorLimitsResponse
+	(*v1.GetOperatorConfigResponse)(nil), // 13: kaged.api.v1.GetOperatorConfigResponse
+	(*v1.SetOperatorConfigResponse)(nil), // 14: kaged.api.v1.SetOperatorConfigResponse
+	(*v1.DisableOperatorResponse)(nil),   // 15: kaged.api.v1.DisableOperatorResponse
+	(*v1.EnableOperatorResponse)(nil),    // 16: kaged.api.v1.EnableOperatorResponse
+	(*v1.ListWorkspacesResponse)(nil),    // 17: kaged.api.v1.ListWorkspacesResponse
+	(*v1.DrainWorkspaceResponse)(nil),    // 18: kaged.api.v1.DrainWorkspaceResponse
+	(*v1.ActivateWorkspaceResponse)(nil), // 19: kaged.api.v1.ActivateWorkspaceResponse
+	(*v1.ReleaseWorkspaceResponse)(nil),  // 20: kaged.api.v1.ReleaseWorkspaceResponse
+	(*v1.ListAdminAuditResponse)(nil),    // 21: kaged.api.v1.ListAdminAuditResponse
 }
 var file_kaged_sessionmanager_v1_admin_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sessionmanager.v1.AdminService.ListOperators:input_type -> kaged.api.v1.ListOperatorsRequest
 	1,  // 1: kaged.sessionmanager.v1.AdminService.SetOperatorLimits:input_type -> kaged.api.v1.SetOperatorLimitsRequest
-	2,  // 2: kaged.sessionmanager.v1.AdminService.DisableOperator:input_type -> kaged.api.v1.DisableOperatorRequest
-	3,  // 3: kaged.sessionmanager.v1.AdminService.EnableOperator:input_type -> kaged.api.v1.EnableOperatorRequest
-	4,  // 4: kaged.sessionmanager.v1.AdminService.ListWorkspaces:input_type -> kaged.api.v1.ListWorkspacesRequest
-	5,  // 5: kaged.sessionmanager.v1.AdminService.DrainWorkspace:input_type -> kaged.api.v1.DrainWorkspaceRequest
-	6,  // 6: kaged.sessionmanager.v1.AdminService.ActivateWorkspace:input_type -> kaged.api.v1.ActivateWorkspaceRequest
-	7,  // 7: kaged.sessionmanager.v1.AdminService.ReleaseWorkspace:input_type -> kaged.api.v1.ReleaseWorkspaceRequest
-	8,  // 8: kaged.sessionmanager.v1.AdminService.ListAdminAudit:input_type -> kaged.api.v1.ListAdminAuditRequest
-	9,  // 9: kaged.sessionmanager.v1.AdminService.ListOperators:output_type -> kaged.api.v1.ListOperatorsResponse
-	10, // 10: kaged.sessionmanager.v1.AdminService.SetOperatorLimits:output_type -> kaged.api.v1.SetOperatorLimitsResponse
-	11, // 11: kaged.sessionmanager.v1.AdminService.DisableOperator:output_type -> kaged.api.v1.DisableOperatorResponse
-	12, // 12: kaged.sessionmanager.v1.AdminService.EnableOperator:output_type -> kaged.api.v1.EnableOperatorResponse
-	13, // 13: kaged.sessionmanager.v1.AdminService.ListWorkspaces:output_type -> kaged.api.v1.ListWorkspacesResponse
-	14, // 14: kaged.sessionmanager.v1.AdminService.DrainWorkspace:output_type -> kaged.api.v1.DrainWorkspaceResponse
-	15, // 15: kaged.sessionmanager.v1.AdminService.ActivateWorkspace:output_type -> kaged.api.v1.ActivateWorkspaceResponse
-	16, // 16: kaged.sessionmanager.v1.AdminService.ReleaseWorkspace:output_type -> kaged.api.v1.ReleaseWorkspaceResponse
-	17, // 17: kaged.sessionmanager.v1.AdminService.ListAdminAudit:output_type -> kaged.api.v1.ListAdminAuditResponse
-	9,  // [9:18] is the sub-list for method output_type
-	0,  // [0:9] is the sub-list for method input_type
+	2,  // 2: kaged.sessionmanager.v1.AdminService.GetOperatorConfig:input_type -> kaged.api.v1.GetOperatorConfigRequest
+	3,  // 3: kaged.sessionmanager.v1.AdminService.SetOperatorConfig:input_type -> kaged.api.v1.SetOperatorConfigRequest
+	4,  // 4: kaged.sessionmanager.v1.AdminService.DisableOperator:input_type -> kaged.api.v1.DisableOperatorRequest
+	5,  // 5: kaged.sessionmanager.v1.AdminService.EnableOperator:input_type -> kaged.api.v1.EnableOperatorRequest
+	6,  // 6: kaged.sessionmanager.v1.AdminService.ListWorkspaces:input_type -> kaged.api.v1.ListWorkspacesRequest
+	7,  // 7: kaged.sessionmanager.v1.AdminService.DrainWorkspace:input_type -> kaged.api.v1.DrainWorkspaceRequest
+	8,  // 8: kaged.sessionmanager.v1.AdminService.ActivateWorkspace:input_type -> kaged.api.v1.ActivateWorkspaceRequest
+	9,  // 9: kaged.sessionmanager.v1.AdminService.ReleaseWorkspace:input_type -> kaged.api.v1.ReleaseWorkspaceRequest
+	10, // 10: kaged.sessionmanager.v1.AdminService.ListAdminAudit:input_type -> kaged.api.v1.ListAdminAuditRequest
+	11, // 11: kaged.sessionmanager.v1.AdminService.ListOperators:output_type -> kaged.api.v1.ListOperatorsResponse
+	12, // 12: kaged.sessionmanager.v1.AdminService.SetOperatorLimits:output_type -> kaged.api.v1.SetOperatorLimitsResponse
+	13, // 13: kaged.sessionmanager.v1.AdminService.GetOperatorConfig:output_type -> kaged.api.v1.GetOperatorConfigResponse
+	14, // 14: kaged.sessionmanager.v1.AdminService.SetOperatorConfig:output_type -> kaged.api.v1.SetOperatorConfigResponse
+	15, // 15: kaged.sessionmanager.v1.AdminService.DisableOperator:output_type -> kaged.api.v1.DisableOperatorResponse
+	16, // 16: kaged.sessionmanager.v1.AdminService.EnableOperator:output_type -> kaged.api.v1.EnableOperatorResponse
+	17, // 17: kaged.sessionmanager.v1.AdminService.ListWorkspaces:output_type -> kaged.api.v1.ListWorkspacesResponse
+	18, // 18: kaged.sessionmanager.v1.AdminService.DrainWorkspace:output_type -> kaged.api.v1.DrainWorkspaceResponse
+	19, // 19: kaged.sessionmanager.v1.AdminService.ActivateWorkspace:output_type -> kaged.api.v1.ActivateWorkspaceResponse
+	20, // 20: kaged.sessionmanager.v1.AdminService.ReleaseWorkspace:output_type -> kaged.api.v1.ReleaseWorkspaceResponse
+	21, // 21: kaged.sessionmanager.v1.AdminService.ListAdminAudit:output_type -> kaged.api.v1.ListAdminAuditResponse
+	11, // [11:22] is the sub-list for method output_type
+	0,  // [0:11] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name

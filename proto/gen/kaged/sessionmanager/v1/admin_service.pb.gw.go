@@ -116,6 +116,90 @@ func local_request_AdminService_SetOperatorLimits_0(ctx context.Context, marshal
 	return msg, metadata, err
 }
 
+func request_AdminService_GetOperatorConfig_0(ctx context.Context, marshaler runtime.Marshaler, client AdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetOperatorConfigRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["operator_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "operator_id")
+	}
+	protoReq.OperatorId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "operator_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetOperatorConfig(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AdminService_GetOperatorConfig_0(ctx context.Context, marshaler runtime.Marshaler, server AdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetOperatorConfigRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["operator_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "operator_id")
+	}
+	protoReq.OperatorId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "operator_id", err)
+	}
+	msg, err := server.GetOperatorConfig(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_AdminService_SetOperatorConfig_0(ctx context.Context, marshaler runtime.Marshaler, client AdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.SetOperatorConfigRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["operator_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "operator_id")
+	}
+	protoReq.OperatorId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "operator_id", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SetOperatorConfig(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AdminService_SetOperatorConfig_0(ctx context.Context, marshaler runtime.Marshaler, server AdminServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.SetOperatorConfigRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["operator_id"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "operator_id")
+	}
+	protoReq.OperatorId, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "operator_id", err)
+	}
+	msg, err := server.SetOperatorConfig(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_AdminService_DisableOperator_0(ctx context.Context, marshaler runtime.Marshaler, client AdminServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq apiv1.DisableOperatorRequest
@@ -443,6 +527,46 @@ func RegisterAdminServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_AdminService_SetOperatorLimits_0(annotatedContext, mux, outboundMarshaler, w, req, response_AdminService_SetOperatorLimits_0{resp.(*apiv1.SetOperatorLimitsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AdminService_GetOperatorConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.AdminService/GetOperatorConfig", runtime.WithHTTPPathPattern("/api/v1/admin/operators/{operator_id}/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AdminService_GetOperatorConfig_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_GetOperatorConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_AdminService_GetOperatorConfig_0{resp.(*apiv1.GetOperatorConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_AdminService_SetOperatorConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.AdminService/SetOperatorConfig", runtime.WithHTTPPathPattern("/api/v1/admin/operators/{operator_id}/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AdminService_SetOperatorConfig_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_SetOperatorConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_AdminService_SetOperatorConfig_0{resp.(*apiv1.SetOperatorConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_AdminService_DisableOperator_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -657,6 +781,40 @@ func RegisterAdminServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_AdminService_SetOperatorLimits_0(annotatedContext, mux, outboundMarshaler, w, req, response_AdminService_SetOperatorLimits_0{resp.(*apiv1.SetOperatorLimitsResponse)}, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AdminService_GetOperatorConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.AdminService/GetOperatorConfig", runtime.WithHTTPPathPattern("/api/v1/admin/operators/{operator_id}/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AdminService_GetOperatorConfig_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_GetOperatorConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_AdminService_GetOperatorConfig_0{resp.(*apiv1.GetOperatorConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_AdminService_SetOperatorConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.AdminService/SetOperatorConfig", runtime.WithHTTPPathPattern("/api/v1/admin/operators/{operator_id}/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AdminService_SetOperatorConfig_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AdminService_SetOperatorConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_AdminService_SetOperatorConfig_0{resp.(*apiv1.SetOperatorConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_AdminService_DisableOperator_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -788,6 +946,24 @@ func (m response_AdminService_SetOperatorLimits_0) XXX_ResponseBody() interface{
 	return response.Operator
 }
 
+type response_AdminService_GetOperatorConfig_0 struct {
+	*apiv1.GetOperatorConfigResponse
+}
+
+func (m response_AdminService_GetOperatorConfig_0) XXX_ResponseBody() interface{} {
+	response := m.GetOperatorConfigResponse
+	return response.Config
+}
+
+type response_AdminService_SetOperatorConfig_0 struct {
+	*apiv1.SetOperatorConfigResponse
+}
+
+func (m response_AdminService_SetOperatorConfig_0) XXX_ResponseBody() interface{} {
+	response := m.SetOperatorConfigResponse
+	return response.Config
+}
+
 type response_AdminService_DisableOperator_0 struct {
 	*apiv1.DisableOperatorResponse
 }
@@ -836,6 +1012,8 @@ func (m response_AdminService_ReleaseWorkspace_0) XXX_ResponseBody() interface{}
 var (
 	pattern_AdminService_ListOperators_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "admin", "operators"}, ""))
 	pattern_AdminService_SetOperatorLimits_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "operators", "operator_id", "limits"}, ""))
+	pattern_AdminService_GetOperatorConfig_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "operators", "operator_id", "config"}, ""))
+	pattern_AdminService_SetOperatorConfig_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "operators", "operator_id", "config"}, ""))
 	pattern_AdminService_DisableOperator_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "operators", "operator_id", "disable"}, ""))
 	pattern_AdminService_EnableOperator_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3, 1, 0, 4, 1, 5, 4, 2, 5}, []string{"api", "v1", "admin", "operators", "operator_id", "enable"}, ""))
 	pattern_AdminService_ListWorkspaces_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "admin", "workspaces"}, ""))
@@ -848,6 +1026,8 @@ var (
 var (
 	forward_AdminService_ListOperators_0     = runtime.ForwardResponseMessage
 	forward_AdminService_SetOperatorLimits_0 = runtime.ForwardResponseMessage
+	forward_AdminService_GetOperatorConfig_0 = runtime.ForwardResponseMessage
+	forward_AdminService_SetOperatorConfig_0 = runtime.ForwardResponseMessage
 	forward_AdminService_DisableOperator_0   = runtime.ForwardResponseMessage
 	forward_AdminService_EnableOperator_0    = runtime.ForwardResponseMessage
 	forward_AdminService_ListWorkspaces_0    = runtime.ForwardResponseMessage

@@ -22,6 +22,8 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	AdminService_ListOperators_FullMethodName     = "/kaged.sessionmanager.v1.AdminService/ListOperators"
 	AdminService_SetOperatorLimits_FullMethodName = "/kaged.sessionmanager.v1.AdminService/SetOperatorLimits"
+	AdminService_GetOperatorConfig_FullMethodName = "/kaged.sessionmanager.v1.AdminService/GetOperatorConfig"
+	AdminService_SetOperatorConfig_FullMethodName = "/kaged.sessionmanager.v1.AdminService/SetOperatorConfig"
 	AdminService_DisableOperator_FullMethodName   = "/kaged.sessionmanager.v1.AdminService/DisableOperator"
 	AdminService_EnableOperator_FullMethodName    = "/kaged.sessionmanager.v1.AdminService/EnableOperator"
 	AdminService_ListWorkspaces_FullMethodName    = "/kaged.sessionmanager.v1.AdminService/ListWorkspaces"
@@ -46,6 +48,15 @@ type AdminServiceClient interface {
 	// message, or from the next model call of a run in progress. Fails with validation_failed, and with not_found for
 	// an operator that the deployment does not know.
 	SetOperatorLimits(ctx context.Context, in *v1.SetOperatorLimitsRequest, opts ...grpc.CallOption) (*v1.SetOperatorLimitsResponse, error)
+	// GetOperatorConfig returns the administrators' configuration for an operator; the operator's own is not shown. Fails
+	// with not_found for an operator that the deployment does not know.
+	GetOperatorConfig(ctx context.Context, in *v1.GetOperatorConfigRequest, opts ...grpc.CallOption) (*v1.GetOperatorConfigResponse, error)
+	// SetOperatorConfig replaces the administrators' configuration for an operator. It is laid over the deployment's
+	// configuration and the operator's own, and applies from the operator's next message. It is TOML with the tables
+	// models, default_tools and ui, and the key operator_name. Fails with validation_failed (details line and column if
+	// known) for another key, a reference to the environment, and an alias of a provider that the deployment does not
+	// have, and with not_found.
+	SetOperatorConfig(ctx context.Context, in *v1.SetOperatorConfigRequest, opts ...grpc.CallOption) (*v1.SetOperatorConfigResponse, error)
 	// DisableOperator makes all later requests of the operator fail with forbidden (details.reason
 	// operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for the
 	// caller, and with not_found.
@@ -89,6 +100,26 @@ func (c *adminServiceClient) SetOperatorLimits(ctx context.Context, in *v1.SetOp
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(v1.SetOperatorLimitsResponse)
 	err := c.cc.Invoke(ctx, AdminService_SetOperatorLimits_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) GetOperatorConfig(ctx context.Context, in *v1.GetOperatorConfigRequest, opts ...grpc.CallOption) (*v1.GetOperatorConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetOperatorConfigResponse)
+	err := c.cc.Invoke(ctx, AdminService_GetOperatorConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) SetOperatorConfig(ctx context.Context, in *v1.SetOperatorConfigRequest, opts ...grpc.CallOption) (*v1.SetOperatorConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.SetOperatorConfigResponse)
+	err := c.cc.Invoke(ctx, AdminService_SetOperatorConfig_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +211,15 @@ type AdminServiceServer interface {
 	// message, or from the next model call of a run in progress. Fails with validation_failed, and with not_found for
 	// an operator that the deployment does not know.
 	SetOperatorLimits(context.Context, *v1.SetOperatorLimitsRequest) (*v1.SetOperatorLimitsResponse, error)
+	// GetOperatorConfig returns the administrators' configuration for an operator; the operator's own is not shown. Fails
+	// with not_found for an operator that the deployment does not know.
+	GetOperatorConfig(context.Context, *v1.GetOperatorConfigRequest) (*v1.GetOperatorConfigResponse, error)
+	// SetOperatorConfig replaces the administrators' configuration for an operator. It is laid over the deployment's
+	// configuration and the operator's own, and applies from the operator's next message. It is TOML with the tables
+	// models, default_tools and ui, and the key operator_name. Fails with validation_failed (details line and column if
+	// known) for another key, a reference to the environment, and an alias of a provider that the deployment does not
+	// have, and with not_found.
+	SetOperatorConfig(context.Context, *v1.SetOperatorConfigRequest) (*v1.SetOperatorConfigResponse, error)
 	// DisableOperator makes all later requests of the operator fail with forbidden (details.reason
 	// operator_disabled). A run in progress continues; drain the workspace to stop it. Fails with conflict for the
 	// caller, and with not_found.
@@ -214,6 +254,12 @@ func (UnimplementedAdminServiceServer) ListOperators(context.Context, *v1.ListOp
 }
 func (UnimplementedAdminServiceServer) SetOperatorLimits(context.Context, *v1.SetOperatorLimitsRequest) (*v1.SetOperatorLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetOperatorLimits not implemented")
+}
+func (UnimplementedAdminServiceServer) GetOperatorConfig(context.Context, *v1.GetOperatorConfigRequest) (*v1.GetOperatorConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOperatorConfig not implemented")
+}
+func (UnimplementedAdminServiceServer) SetOperatorConfig(context.Context, *v1.SetOperatorConfigRequest) (*v1.SetOperatorConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetOperatorConfig not implemented")
 }
 func (UnimplementedAdminServiceServer) DisableOperator(context.Context, *v1.DisableOperatorRequest) (*v1.DisableOperatorResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DisableOperator not implemented")
@@ -289,6 +335,42 @@ func _AdminService_SetOperatorLimits_Handler(srv interface{}, ctx context.Contex
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).SetOperatorLimits(ctx, req.(*v1.SetOperatorLimitsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_GetOperatorConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetOperatorConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).GetOperatorConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_GetOperatorConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).GetOperatorConfig(ctx, req.(*v1.GetOperatorConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_SetOperatorConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.SetOperatorConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).SetOperatorConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_SetOperatorConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).SetOperatorConfig(ctx, req.(*v1.SetOperatorConfigRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -433,6 +515,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetOperatorLimits",
 			Handler:    _AdminService_SetOperatorLimits_Handler,
+		},
+		{
+			MethodName: "GetOperatorConfig",
+			Handler:    _AdminService_GetOperatorConfig_Handler,
+		},
+		{
+			MethodName: "SetOperatorConfig",
+			Handler:    _AdminService_SetOperatorConfig_Handler,
 		},
 		{
 			MethodName: "DisableOperator",

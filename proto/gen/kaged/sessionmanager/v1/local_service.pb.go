@@ -27,25 +27,35 @@ var File_kaged_sessionmanager_v1_local_service_proto protoreflect.FileDescriptor
 
 const file_kaged_sessionmanager_v1_local_service_proto_rawDesc = "" +
 	"\n" +
-	"+kaged/sessionmanager/v1/local_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/local.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\x9c\x02\n" +
+	"+kaged/sessionmanager/v1/local_service.proto\x12\x17kaged.sessionmanager.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18kaged/api/v1/local.proto\x1a\x1akaged/api/v1/options.proto\x1a\x1dkaged/common/v1/options.proto2\xaa\x04\n" +
 	"\fLocalService\x12t\n" +
 	"\vListAliases\x12 .kaged.api.v1.ListAliasesRequest\x1a!.kaged.api.v1.ListAliasesResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/local/aliases\x90\x02\x01\x12|\n" +
-	"\rListProviders\x12\".kaged.api.v1.ListProvidersRequest\x1a#.kaged.api.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/local/providers\x90\x02\x01\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xec\x01\n" +
+	"\rListProviders\x12\".kaged.api.v1.ListProvidersRequest\x1a#.kaged.api.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/local/providers\x90\x02\x01\x12\x84\x01\n" +
+	"\x0eGetLocalConfig\x12#.kaged.api.v1.GetLocalConfigRequest\x1a$.kaged.api.v1.GetLocalConfigResponse\"'\x82\xd3\xe4\x93\x02\x1eb\x06config\x12\x14/api/v1/local/config\x90\x02\x01\x12\x84\x01\n" +
+	"\x0eSetLocalConfig\x12#.kaged.api.v1.SetLocalConfigRequest\x1a$.kaged.api.v1.SetLocalConfigResponse\"'\x82\xd3\xe4\x93\x02!:\x01*b\x06config\x1a\x14/api/v1/local/config\x1a\x18¼\x18\x0fsession-manager\xba\xbe\x18\x01\x01B\xec\x01\n" +
 	"\x1bcom.kaged.sessionmanager.v1B\x11LocalServiceProtoP\x01Z<kaged.dev/proto/gen/kaged/sessionmanager/v1;sessionmanagerv1\xa2\x02\x03KSX\xaa\x02\x17Kaged.Sessionmanager.V1\xca\x02\x17Kaged\\Sessionmanager\\V1\xe2\x02#Kaged\\Sessionmanager\\V1\\GPBMetadata\xea\x02\x19Kaged::Sessionmanager::V1b\x06proto3"
 
 var file_kaged_sessionmanager_v1_local_service_proto_goTypes = []any{
-	(*v1.ListAliasesRequest)(nil),    // 0: kaged.api.v1.ListAliasesRequest
-	(*v1.ListProvidersRequest)(nil),  // 1: kaged.api.v1.ListProvidersRequest
-	(*v1.ListAliasesResponse)(nil),   // 2: kaged.api.v1.ListAliasesResponse
-	(*v1.ListProvidersResponse)(nil), // 3: kaged.api.v1.ListProvidersResponse
+	(*v1.ListAliasesRequest)(nil),     // 0: kaged.api.v1.ListAliasesRequest
+	(*v1.ListProvidersRequest)(nil),   // 1: kaged.api.v1.ListProvidersRequest
+	(*v1.GetLocalConfigRequest)(nil),  // 2: kaged.api.v1.GetLocalConfigRequest
+	(*v1.SetLocalConfigRequest)(nil),  // 3: kaged.api.v1.SetLocalConfigRequest
+	(*v1.ListAliasesResponse)(nil),    // 4: kaged.api.v1.ListAliasesResponse
+	(*v1.ListProvidersResponse)(nil),  // 5: kaged.api.v1.ListProvidersResponse
+	(*v1.GetLocalConfigResponse)(nil), // 6: kaged.api.v1.GetLocalConfigResponse
+	(*v1.SetLocalConfigResponse)(nil), // 7: kaged.api.v1.SetLocalConfigResponse
 }
 var file_kaged_sessionmanager_v1_local_service_proto_depIdxs = []int32{
 	0, // 0: kaged.sessionmanager.v1.LocalService.ListAliases:input_type -> kaged.api.v1.ListAliasesRequest
 	1, // 1: kaged.sessionmanager.v1.LocalService.ListProviders:input_type -> kaged.api.v1.ListProvidersRequest
-	2, // 2: kaged.sessionmanager.v1.LocalService.ListAliases:output_type -> kaged.api.v1.ListAliasesResponse
-	3, // 3: kaged.sessionmanager.v1.LocalService.ListProviders:output_type -> kaged.api.v1.ListProvidersResponse
-	2, // [2:4] is the sub-list for method output_type
-	0, // [0:2] is the sub-list for method input_type
+	2, // 2: kaged.sessionmanager.v1.LocalService.GetLocalConfig:input_type -> kaged.api.v1.GetLocalConfigRequest
+	3, // 3: kaged.sessionmanager.v1.LocalService.SetLocalConfig:input_type -> kaged.api.v1.SetLocalConfigRequest
+	4, // 4: kaged.sessionmanager.v1.LocalService.ListAliases:output_type -> kaged.api.v1.ListAliasesResponse
+	5, // 5: kaged.sessionmanager.v1.LocalService.ListProviders:output_type -> kaged.api.v1.ListProvidersResponse
+	6, // 6: kaged.sessionmanager.v1.LocalService.GetLocalConfig:output_type -> kaged.api.v1.GetLocalConfigResponse
+	7, // 7: kaged.sessionmanager.v1.LocalService.SetLocalConfig:output_type -> kaged.api.v1.SetLocalConfigResponse
+	4, // [4:8] is the sub-list for method output_type
+	0, // [0:4] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name

@@ -78,6 +78,54 @@ func local_request_LocalService_ListProviders_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
+func request_LocalService_GetLocalConfig_0(ctx context.Context, marshaler runtime.Marshaler, client LocalServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetLocalConfigRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetLocalConfig(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_LocalService_GetLocalConfig_0(ctx context.Context, marshaler runtime.Marshaler, server LocalServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.GetLocalConfigRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.GetLocalConfig(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_LocalService_SetLocalConfig_0(ctx context.Context, marshaler runtime.Marshaler, client LocalServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.SetLocalConfigRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.SetLocalConfig(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_LocalService_SetLocalConfig_0(ctx context.Context, marshaler runtime.Marshaler, server LocalServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq apiv1.SetLocalConfigRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	msg, err := server.SetLocalConfig(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 // RegisterLocalServiceHandlerServer registers the http handlers for service LocalService to "mux".
 // UnaryRPC     :call LocalServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -123,6 +171,46 @@ func RegisterLocalServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 			return
 		}
 		forward_LocalService_ListProviders_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodGet, pattern_LocalService_GetLocalConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.LocalService/GetLocalConfig", runtime.WithHTTPPathPattern("/api/v1/local/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_LocalService_GetLocalConfig_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_LocalService_GetLocalConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_LocalService_GetLocalConfig_0{resp.(*apiv1.GetLocalConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_LocalService_SetLocalConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/kaged.sessionmanager.v1.LocalService/SetLocalConfig", runtime.WithHTTPPathPattern("/api/v1/local/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_LocalService_SetLocalConfig_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_LocalService_SetLocalConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_LocalService_SetLocalConfig_0{resp.(*apiv1.SetLocalConfigResponse)}, mux.GetForwardResponseOptions()...)
 	})
 
 	return nil
@@ -198,15 +286,71 @@ func RegisterLocalServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_LocalService_ListProviders_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_LocalService_GetLocalConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.LocalService/GetLocalConfig", runtime.WithHTTPPathPattern("/api/v1/local/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_LocalService_GetLocalConfig_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_LocalService_GetLocalConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_LocalService_GetLocalConfig_0{resp.(*apiv1.GetLocalConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPut, pattern_LocalService_SetLocalConfig_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kaged.sessionmanager.v1.LocalService/SetLocalConfig", runtime.WithHTTPPathPattern("/api/v1/local/config"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_LocalService_SetLocalConfig_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_LocalService_SetLocalConfig_0(annotatedContext, mux, outboundMarshaler, w, req, response_LocalService_SetLocalConfig_0{resp.(*apiv1.SetLocalConfigResponse)}, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
+type response_LocalService_GetLocalConfig_0 struct {
+	*apiv1.GetLocalConfigResponse
+}
+
+func (m response_LocalService_GetLocalConfig_0) XXX_ResponseBody() interface{} {
+	response := m.GetLocalConfigResponse
+	return response.Config
+}
+
+type response_LocalService_SetLocalConfig_0 struct {
+	*apiv1.SetLocalConfigResponse
+}
+
+func (m response_LocalService_SetLocalConfig_0) XXX_ResponseBody() interface{} {
+	response := m.SetLocalConfigResponse
+	return response.Config
+}
+
 var (
-	pattern_LocalService_ListAliases_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "local", "aliases"}, ""))
-	pattern_LocalService_ListProviders_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "local", "providers"}, ""))
+	pattern_LocalService_ListAliases_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "local", "aliases"}, ""))
+	pattern_LocalService_ListProviders_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "local", "providers"}, ""))
+	pattern_LocalService_GetLocalConfig_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "local", "config"}, ""))
+	pattern_LocalService_SetLocalConfig_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"api", "v1", "local", "config"}, ""))
 )
 
 var (
-	forward_LocalService_ListAliases_0   = runtime.ForwardResponseMessage
-	forward_LocalService_ListProviders_0 = runtime.ForwardResponseMessage
+	forward_LocalService_ListAliases_0    = runtime.ForwardResponseMessage
+	forward_LocalService_ListProviders_0  = runtime.ForwardResponseMessage
+	forward_LocalService_GetLocalConfig_0 = runtime.ForwardResponseMessage
+	forward_LocalService_SetLocalConfig_0 = runtime.ForwardResponseMessage
 )

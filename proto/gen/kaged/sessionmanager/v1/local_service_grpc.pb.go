@@ -20,21 +20,32 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LocalService_ListAliases_FullMethodName   = "/kaged.sessionmanager.v1.LocalService/ListAliases"
-	LocalService_ListProviders_FullMethodName = "/kaged.sessionmanager.v1.LocalService/ListProviders"
+	LocalService_ListAliases_FullMethodName    = "/kaged.sessionmanager.v1.LocalService/ListAliases"
+	LocalService_ListProviders_FullMethodName  = "/kaged.sessionmanager.v1.LocalService/ListProviders"
+	LocalService_GetLocalConfig_FullMethodName = "/kaged.sessionmanager.v1.LocalService/GetLocalConfig"
+	LocalService_SetLocalConfig_FullMethodName = "/kaged.sessionmanager.v1.LocalService/SetLocalConfig"
 )
 
 // LocalServiceClient is the client API for LocalService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LocalService shows the calling operator's configuration. Its RPCs fail with local_config_invalid while the
-// configuration is invalid.
+// LocalService has the calling operator's configuration. Its RPCs fail with local_config_invalid while the
+// deployment's configuration is invalid; the lists also while the operator's is.
 type LocalServiceClient interface {
 	// ListAliases lists the model aliases by name.
 	ListAliases(ctx context.Context, in *v1.ListAliasesRequest, opts ...grpc.CallOption) (*v1.ListAliasesResponse, error)
 	// ListProviders lists the providers by name, without their secrets.
 	ListProviders(ctx context.Context, in *v1.ListProvidersRequest, opts ...grpc.CallOption) (*v1.ListProvidersResponse, error)
+	// GetLocalConfig returns the calling operator's own configuration in a deployment that operators share, and the
+	// administrators' for them. Fails with conflict (details.reason one_operator) in a deployment of one operator.
+	GetLocalConfig(ctx context.Context, in *v1.GetLocalConfigRequest, opts ...grpc.CallOption) (*v1.GetLocalConfigResponse, error)
+	// SetLocalConfig replaces the calling operator's own configuration, which is laid over the deployment's and below the
+	// administrators' for them. It applies from the next message. It is TOML with the tables models and ui, and the key
+	// operator_name. Fails with conflict as GetLocalConfig does, and with validation_failed (details line and column if
+	// known) for another key, a reference to the environment, and an alias of a provider that the deployment does not
+	// have.
+	SetLocalConfig(ctx context.Context, in *v1.SetLocalConfigRequest, opts ...grpc.CallOption) (*v1.SetLocalConfigResponse, error)
 }
 
 type localServiceClient struct {
@@ -65,17 +76,46 @@ func (c *localServiceClient) ListProviders(ctx context.Context, in *v1.ListProvi
 	return out, nil
 }
 
+func (c *localServiceClient) GetLocalConfig(ctx context.Context, in *v1.GetLocalConfigRequest, opts ...grpc.CallOption) (*v1.GetLocalConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.GetLocalConfigResponse)
+	err := c.cc.Invoke(ctx, LocalService_GetLocalConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *localServiceClient) SetLocalConfig(ctx context.Context, in *v1.SetLocalConfigRequest, opts ...grpc.CallOption) (*v1.SetLocalConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.SetLocalConfigResponse)
+	err := c.cc.Invoke(ctx, LocalService_SetLocalConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LocalServiceServer is the server API for LocalService service.
 // All implementations must embed UnimplementedLocalServiceServer
 // for forward compatibility.
 //
-// LocalService shows the calling operator's configuration. Its RPCs fail with local_config_invalid while the
-// configuration is invalid.
+// LocalService has the calling operator's configuration. Its RPCs fail with local_config_invalid while the
+// deployment's configuration is invalid; the lists also while the operator's is.
 type LocalServiceServer interface {
 	// ListAliases lists the model aliases by name.
 	ListAliases(context.Context, *v1.ListAliasesRequest) (*v1.ListAliasesResponse, error)
 	// ListProviders lists the providers by name, without their secrets.
 	ListProviders(context.Context, *v1.ListProvidersRequest) (*v1.ListProvidersResponse, error)
+	// GetLocalConfig returns the calling operator's own configuration in a deployment that operators share, and the
+	// administrators' for them. Fails with conflict (details.reason one_operator) in a deployment of one operator.
+	GetLocalConfig(context.Context, *v1.GetLocalConfigRequest) (*v1.GetLocalConfigResponse, error)
+	// SetLocalConfig replaces the calling operator's own configuration, which is laid over the deployment's and below the
+	// administrators' for them. It applies from the next message. It is TOML with the tables models and ui, and the key
+	// operator_name. Fails with conflict as GetLocalConfig does, and with validation_failed (details line and column if
+	// known) for another key, a reference to the environment, and an alias of a provider that the deployment does not
+	// have.
+	SetLocalConfig(context.Context, *v1.SetLocalConfigRequest) (*v1.SetLocalConfigResponse, error)
 	mustEmbedUnimplementedLocalServiceServer()
 }
 
@@ -91,6 +131,12 @@ func (UnimplementedLocalServiceServer) ListAliases(context.Context, *v1.ListAlia
 }
 func (UnimplementedLocalServiceServer) ListProviders(context.Context, *v1.ListProvidersRequest) (*v1.ListProvidersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListProviders not implemented")
+}
+func (UnimplementedLocalServiceServer) GetLocalConfig(context.Context, *v1.GetLocalConfigRequest) (*v1.GetLocalConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetLocalConfig not implemented")
+}
+func (UnimplementedLocalServiceServer) SetLocalConfig(context.Context, *v1.SetLocalConfigRequest) (*v1.SetLocalConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLocalConfig not implemented")
 }
 func (UnimplementedLocalServiceServer) mustEmbedUnimplementedLocalServiceServer() {}
 func (UnimplementedLocalServiceServer) testEmbeddedByValue()                      {}
@@ -149,6 +195,42 @@ func _LocalService_ListProviders_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LocalService_GetLocalConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.GetLocalConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).GetLocalConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_GetLocalConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).GetLocalConfig(ctx, req.(*v1.GetLocalConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LocalService_SetLocalConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(v1.SetLocalConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LocalServiceServer).SetLocalConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LocalService_SetLocalConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LocalServiceServer).SetLocalConfig(ctx, req.(*v1.SetLocalConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LocalService_ServiceDesc is the grpc.ServiceDesc for LocalService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -163,6 +245,14 @@ var LocalService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListProviders",
 			Handler:    _LocalService_ListProviders_Handler,
+		},
+		{
+			MethodName: "GetLocalConfig",
+			Handler:    _LocalService_GetLocalConfig_Handler,
+		},
+		{
+			MethodName: "SetLocalConfig",
+			Handler:    _LocalService_SetLocalConfig_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -19,6 +19,7 @@ import (
 	"kaged.dev/services/session-manager/internal/database/migrations"
 	"kaged.dev/services/session-manager/internal/operators/core/admin"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 	"kaged.dev/services/session-manager/internal/operators/server"
 	"kaged.dev/services/session-manager/internal/operators/store"
@@ -47,6 +48,8 @@ type deployment struct {
 	rules  *localconfig.Governed
 	volume *volume
 	places *workspaces.Workspaces
+	// configs has the configurations of operators.
+	configs *operatorconfig.Service
 }
 
 func newDeployment(t *testing.T, shared bool) *deployment {
@@ -68,8 +71,9 @@ func newDeployment(t *testing.T, shared bool) *deployment {
 			t.Fatal(err)
 		}
 	}
+	d.configs = &operatorconfig.Service{Store: kept, Base: d.rules.Inner, Shared: shared}
 	d.Admin = server.NewAdmin(&admin.Service{
-		Store: kept, Audit: d.audit, Volume: d.volume, Places: d.places, Root: "/projects",
+		Store: kept, Audit: d.audit, Volume: d.volume, Places: d.places, Configs: d.configs, Root: "/projects",
 	}, auditserver.Entry)
 	return d
 }

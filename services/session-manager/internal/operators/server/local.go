@@ -7,16 +7,20 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 )
 
 // Local is the gRPC service LocalService. Its handlers convert messages and call core.
 type Local struct {
 	sessionmanagerv1.UnimplementedLocalServiceServer
-	local localconfig.Source
+	local   localconfig.Source
+	configs *operatorconfig.Service
 }
 
 // NewLocal returns a Local.
-func NewLocal(local localconfig.Source) *Local { return &Local{local: local} }
+func NewLocal(local localconfig.Source, configs *operatorconfig.Service) *Local {
+	return &Local{local: local, configs: configs}
+}
 
 func (s *Local) config(ctx context.Context) (*localconfig.Config, error) {
 	return s.local.Config(ctx, ident.CallerFrom(ctx).UserID)

@@ -17,7 +17,8 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/store/db"
 )
 
-// Admin keeps the settings of administrators. It implements admin.Store and localconfig.Rules.
+// Admin keeps the settings of administrators and the configurations of operators. It implements admin.Store,
+// localconfig.Rules and operatorconfig.Store.
 type Admin struct{ db database.DB }
 
 // NewAdmin returns the rules in db.
@@ -26,15 +27,21 @@ func NewAdmin(db database.DB) *Admin { return &Admin{db} }
 // Rule implements localconfig.Rules.
 func (s *Admin) Rule(ctx context.Context, operator string) (localconfig.Rule, error) {
 	row, err := db.New(s.db).RulesOf(ctx, operator)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return localconfig.Rule{}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return localconfig.Rule{}, database.Fail(err, "read the rules of an operator")
 	}
 	r, err := rule(row.Limits, row.Budget)
-	r.DisabledAt, r.Revision = row.DisabledAt, uint64(row.Revision)
-	return r, database.Fail(err, "read the rules of an operator")
+	if err != nil {
+		return localconfig.Rule{}, database.Fail(err, "read the rules of an operator")
+	}
+	set, err := s.Documents(ctx, operator)
+	r.DisabledAt = row.DisabledAt
+	r.Layers = []localconfig.Layer{
+		{Document: set.Own.Text}, {Document: set.ByAdministrator.Text, Administrator: true},
+	}
+	// Each of the three only grows, so that the sum is new after each change.
+	r.Revision = uint64(row.Revision + set.Own.Revision + set.ByAdministrator.Revision)
+	return r, err
 }
 
 // rule reads stored limits and a stored budget, "" if absent.
@@ -140,5 +147,5 @@ func (s *Admin) recorded(ctx context.Context, record audit.Record, change func(*
 			return err
 		}
 		return auditstore.Append(ctx, tx, []audit.Record{record})
-	}), "keep what an administrator set")
+	}), "keep a setting of an operator")
 }

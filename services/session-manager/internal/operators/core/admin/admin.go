@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/page"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 )
 
@@ -69,6 +70,8 @@ type Service struct {
 	Audit  Audit
 	Volume Volume
 	Places *workspaces.Workspaces
+	// Configs has the configurations of operators.
+	Configs *operatorconfig.Service
 	// Root is the folder of projects in a workspace.
 	Root string
 }

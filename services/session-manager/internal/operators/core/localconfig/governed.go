@@ -15,6 +15,9 @@ type Rule struct {
 	Budget *config.Budget
 	// DisabledAt is when the operator was disabled, 0 for never.
 	DisabledAt int64
+	// Layers are the configurations of the operator in TOML, in the order in which they are laid over the deployment's:
+	// the operator's own, then the administrators', which win. An empty one changes nothing.
+	Layers []Layer
 	// Revision grows with each change, from 1; 0 is no rule.
 	Revision uint64
 }
@@ -40,7 +43,9 @@ type Governed struct {
 
 type knownRule struct {
 	Rule
-	read time.Time
+	read   time.Time
+	layers []*config.File // of Rule.Layers
+	broken error          // of a layer that this version of kaged does not accept
 }
 
 // maxKnown bounds the remembered rules.
@@ -56,8 +61,14 @@ func (g *Governed) Config(ctx context.Context, operator string) (*Config, error)
 	if err != nil || rule.Revision == 0 {
 		return c, err
 	}
+	if rule.broken != nil {
+		return nil, rule.broken
+	}
 	own := *c
 	own.revision += rule.Revision << 32
+	for _, layer := range rule.layers {
+		own.lay(layer)
+	}
 	if rule.Limits != nil {
 		own.limits = rule.Limits.over(c.limits)
 	}
@@ -77,25 +88,29 @@ func (g *Governed) Admit(ctx context.Context, operator string) error {
 	return err
 }
 
-func (g *Governed) rule(ctx context.Context, operator string) (Rule, error) {
+func (g *Governed) rule(ctx context.Context, operator string) (knownRule, error) {
 	g.mu.Lock()
 	k, ok := g.known[operator]
 	g.mu.Unlock()
 	if ok && time.Since(k.read) < ruleAge {
-		return k.Rule, nil
+		return k, nil
 	}
 	at := time.Now()
 	rule, err := g.Rules.Rule(ctx, operator)
 	if err != nil {
-		return Rule{}, err
+		return knownRule{}, err
+	}
+	if k.read = at; !ok || k.Revision != rule.Revision {
+		k = knownRule{Rule: rule, read: at}
+		k.layers, k.broken = parseLayers(rule.Layers)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.known == nil || len(g.known) >= maxKnown {
 		g.known = map[string]knownRule{}
 	}
-	g.known[operator] = knownRule{rule, at}
-	return rule, nil
+	g.known[operator] = k
+	return k, nil
 }
 
 // over returns the limits of l where it has some, and others else.

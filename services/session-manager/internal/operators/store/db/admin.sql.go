@@ -36,7 +36,7 @@ func (q *Queries) DrainingWorkspaces(ctx context.Context) ([]string, error) {
 const listOperators = `-- name: ListOperators :many
 with known as (
     select operator as id from workspaces where operator is not null
-    union select owner_user_id from sessions union select operator from operator_rules
+    union select owner_user_id from sessions union select operator from operator_rules union select owner from operator_config
 )
 select k.id::text as id, coalesce(w.name, '')::text as workspace,
        (select count(*) from sessions s where s.owner_user_id = k.id and s.state <> 'ended')::int as sessions,
