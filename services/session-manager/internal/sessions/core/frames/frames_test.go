@@ -285,6 +285,39 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// The reached numbers include a message that the stream may hold already: they are told after its acknowledgement, or
+// without it at the end of the context.
+func TestReachedAwaitsAcknowledgements(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream()
+		w := open(t, s, 1, frames.Start{})
+		s.gate = make(chan struct{})
+		if err := w.Emit(t.Context(), frame(0)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the message is under way
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if got := w.Reached(short); got != [2]int64{} || short.Err() == nil {
+			t.Errorf("without an acknowledgement: %v, %v", got, short.Err())
+		}
+		told := make(chan [frames.Channels]int64)
+		go func() { told <- w.Reached(t.Context()) }()
+		synctest.Wait()
+		select {
+		case got := <-told:
+			t.Errorf("told before the acknowledgement: %v", got)
+			return
+		default:
+		}
+		close(s.gate)
+		if got := <-told; got != [2]int64{1, 0} {
+			t.Errorf("after the acknowledgement: %v", got)
+		}
+		w.Close(t.Context())
+	})
+}
+
 // A cancelled Emit stops waiting and still accepts its frame, up to twice the buffer; a closed writer accepts no
 // frame.
 func TestCancelledWait(t *testing.T) {

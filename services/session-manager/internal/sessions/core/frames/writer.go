@@ -56,6 +56,7 @@ type Writer struct {
 type channel struct {
 	next  int64  // number of the next frame
 	acked int64  // last number that the stream holds
+	sent  int64  // last number of a message under way, or of an earlier one
 	place uint64 // place of the last message in the stream
 	queue []*batch
 	busy  bool // a goroutine is publishing
@@ -219,6 +220,7 @@ func (w *Writer) take(c Channel) (*batch, uint64) {
 	}
 	b := ch.queue[0]
 	ch.queue = ch.queue[1:]
+	ch.sent = b.first + int64(b.count) - 1
 	return b, ch.place
 }
 
@@ -258,6 +260,29 @@ func (w *Writer) Acked() [Channels]int64 {
 		acked[c] = w.channels[c].acked
 	}
 	return acked
+}
+
+// Reached returns Acked once the messages under way are acknowledged, at the latest when ctx ends. A reader may have
+// the frames of a message before its acknowledgement is here.
+func (w *Writer) Reached(ctx context.Context) [Channels]int64 {
+	w.mu.Lock()
+	var sent [Channels]int64
+	for c := range w.channels {
+		sent[c] = w.channels[c].sent
+	}
+	for c := range w.channels {
+		for w.channels[c].acked < sent[c] && w.err == nil && ctx.Err() == nil {
+			room := w.room
+			w.mu.Unlock()
+			select {
+			case <-room:
+			case <-ctx.Done():
+			}
+			w.mu.Lock()
+		}
+	}
+	w.mu.Unlock()
+	return w.Acked()
 }
 
 // Idle reports whether all queued frames are published.

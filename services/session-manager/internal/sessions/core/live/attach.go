@@ -84,13 +84,19 @@ func (s *Session) tryAttach(takeover bool) (a, before *Attachment, err error) {
 	return a, nil, nil
 }
 
-// Seq returns the last published number of each channel, once it is known. It returns ctx's error if that ends
-// first, and unavailable if the session is no longer live.
+// underWay bounds the wait of [Attachment.Seq] for the acknowledgement of published frames.
+const underWay = time.Second
+
+// Seq returns the last published number of each channel, once it is known. It is not less than the number of a frame
+// that a reader of the stream has, unless an acknowledgement is late. Seq returns ctx's error if that ends first, and
+// unavailable if the session is no longer live.
 func (a *Attachment) Seq(ctx context.Context) ([frames.Channels]int64, error) {
 	if err := a.s.frames.Opened(ctx); err != nil {
 		return [frames.Channels]int64{}, err
 	}
-	return a.s.frames.Acked(), nil
+	settled, cancel := context.WithTimeout(ctx, underWay)
+	defer cancel()
+	return a.s.frames.Reached(settled), nil
 }
 
 // Ended receives the reason of the hold's end once, unless the socket detached first.
