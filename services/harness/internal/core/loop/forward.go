@@ -23,7 +23,9 @@ var lookers = map[string]bool{
 
 // forwarded returns the conversation for a child with `context: parent`, nil for another child (H-SUP-HOOK-03). It
 // holds the texts of the operator and of the agent, without tool calls, results and thinking (H-SUP-HYG-01). After a
-// call about files that the child cannot see, a notice replaces the agent's texts up to the operator's next message.
+// call about files that the child cannot see, a notice replaces the agent's texts up to the operator's next message. So
+// it does from the note of a compaction on, unless the child sees all that the agent sees: the note is made of calls
+// that are gone.
 func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 	if !child.ParentContext {
 		return nil
@@ -34,8 +36,11 @@ func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 	}
 	tainted, told := false, false
 	for i, m := range v.talk.Messages() {
-		if m.Role == llm.RoleUser {
+		switch m.Role {
+		case llm.RoleUser:
 			tainted, told = v.blind(child, i), false
+		case llm.RoleSystem:
+			tainted = tainted || !v.seesAll(child)
 		}
 		text := textOf(m.Blocks)
 		switch {
@@ -51,16 +56,20 @@ func (v *invocation) forwarded(child *compile.Agent) []llm.Message {
 	return said
 }
 
+// seesAll reports whether a child sees every file that the agent sees.
+func (v *invocation) seesAll(child *compile.Agent) bool {
+	return child.Cage == nil || v.within(v.agent.Cage, child.Cage)
+}
+
 // blind reports whether a message may come from files that the child cannot see, with no tool calls to tell: messages
 // of earlier runs lack them unless the agent includes tool results.
 func (v *invocation) blind(child *compile.Agent, message int) bool {
-	return v.parent == nil && !v.agent.IncludeToolResults && message < v.talk.Prior()-1 && child.Cage != nil &&
-		!v.within(v.agent.Cage, child.Cage)
+	return v.parent == nil && !v.agent.IncludeToolResults && message < v.talk.Prior()-1 && !v.seesAll(child)
 }
 
 // visible reports whether a child can see all files of a call.
 func (v *invocation) visible(child *compile.Agent, c llm.ToolCall) bool {
-	if child.Cage == nil || v.within(v.agent.Cage, child.Cage) {
+	if v.seesAll(child) {
 		return true
 	}
 	o := v.offers[c.Name]

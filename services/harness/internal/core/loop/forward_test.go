@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,5 +92,40 @@ func TestForwardedContext(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// The note of a compaction may tell of files that a child cannot see: a notice replaces it and the agent's texts up to
+// the operator's next message, unless the child sees all that its parent sees (H-SUP-HOOK-03).
+func TestForwardedNotes(t *testing.T) {
+	t.Parallel()
+	src := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "project:/src"}}}
+	const note = "A summary: secret/key holds 42."
+	for name, c := range map[string]struct {
+		own, child *dsl.Cage
+		forwarded  bool
+	}{
+		"a caged child":           {child: src},
+		"a child without a cage":  {forwarded: true},
+		"a parent in such a cage": {own: src, child: src, forwarded: true},
+	} {
+		f := newFamily(t, wants(asks("c1", "scout", "Look.")), says("Done."))
+		scout := f.child(f.start.Agent, "scout", says("Seen."))
+		f.start.ProjectRoot, f.start.NoSandbox = "/home/me/project", true
+		f.start.Agent.IncludeToolResults, scout.ParentContext = true, true
+		f.start.Agent.Cage, scout.Cage = c.own, c.child
+		f.start.History = []llm.Message{
+			said(llm.RoleUser, "What is it?"), said(llm.RoleSystem, note), said(llm.RoleAssistant, "It is 42."),
+			said(llm.RoleUser, "Do it."),
+		}
+		f.run(t.Context())
+		var read strings.Builder
+		for _, m := range f.models["scout"].requests[0].Messages {
+			read.WriteString(textOf(m.Blocks) + "\n")
+		}
+		if got := read.String(); strings.Contains(got, "42") != c.forwarded || strings.Contains(got, unseen) == c.forwarded ||
+			!strings.Contains(got, "What is it?") || !strings.Contains(got, "Do it.") {
+			t.Errorf("%s reads %q", name, got)
+		}
 	}
 }
