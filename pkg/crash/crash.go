@@ -4,6 +4,10 @@
 // faults, KAGED_CRASH_AT names one point at which the process sends itself SIGKILL: no buffer is flushed and no
 // deferred call runs. "NAME:N" selects the Nth time the point is reached. A faults build exits at its start if the name
 // is not in the list below, so that a misspelt test cannot pass.
+//
+// KAGED_CRASH_TRAP names a file that is read whenever a point is reached. Its text is a point and a process id: at that
+// point the file is removed, and the process with the id is killed, which may be another one. So a test selects points
+// and victims while the services run.
 package crash
 
 import "slices"

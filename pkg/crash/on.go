@@ -15,6 +15,9 @@ import (
 // Variable is the environment variable that names the point.
 const Variable = "KAGED_CRASH_AT"
 
+// TrapVariable is the environment variable that names the trap's file.
+const TrapVariable = "KAGED_CRASH_TRAP"
+
 // plan is read once, since the environment of a process does not change.
 var plan = mustParse(os.Getenv(Variable))
 
@@ -23,8 +26,9 @@ type trap struct {
 	left  atomic.Int64 // number of remaining times until the kill
 }
 
-// At kills the process if p is the selected point, the Nth time it is reached.
+// At kills the process if p is the selected point, the Nth time it is reached, and springs the trap of p.
 func At(p Point) {
+	spring(p)
 	if plan == nil || plan.point != p || plan.left.Add(-1) != 0 {
 		return
 	}
