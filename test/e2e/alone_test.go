@@ -78,12 +78,20 @@ func (c *constellation) conn(t *testing.T, name string) *grpc.ClientConn {
 func (c *constellation) ready(t *testing.T) {
 	t.Helper()
 	for _, name := range serviceNames {
-		health := grpc_health_v1.NewHealthClient(c.conn(t, name))
-		kagedtest.Eventually(t, name+" serves", func() bool {
-			resp, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-			return err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
-		})
+		c.serves(t, name)
 	}
+}
+
+// serves waits until a service serves.
+func (c *constellation) serves(t *testing.T, name string) {
+	t.Helper()
+	conn := c.conn(t, name)
+	defer conn.Close()
+	health := grpc_health_v1.NewHealthClient(conn)
+	kagedtest.Eventually(t, name+" serves", func() bool {
+		resp, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		return err == nil && resp.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
+	})
 }
 
 // Each service runs in its own process and uses unix sockets: it lists its RPCs for grpcurl, and a complete session
@@ -160,28 +168,28 @@ func TestAnyServiceMayDie(t *testing.T) {
 		"gateway": "cancelled", "session-manager": "failed", "harness": "failed", "tool-runner": "completed",
 		"lsp-pool": "cancelled", "dap-pool": "cancelled", "sandbox-supervisor": "completed", "issue": "cancelled",
 	}
+	llm := fakellm.Start(t)
+	llm.Handle(func(r *fakellm.Request) fakellm.Step {
+		switch {
+		case strings.Contains(r.LastText(), "again"):
+			return fakellm.Step{fakellm.Say("Still here.")}
+		case r.Turns() == 0:
+			return fakellm.Step{fakellm.Say("Waiting."), fakellm.Tool("shell.bash", `{"command":"echo started; sleep 1000"}`)}
+		}
+		return fakellm.Step{fakellm.Say("It broke off.")}
+	})
+	whole, c := t, startAlone(t, llm)
+	dir := c.Project(t)
 	for _, victim := range serviceNames {
 		t.Run(victim, func(t *testing.T) {
-			t.Parallel()
-			llm := fakellm.Start(t)
-			llm.Handle(func(r *fakellm.Request) fakellm.Step {
-				switch {
-				case strings.Contains(r.LastText(), "again"):
-					return fakellm.Step{fakellm.Say("Still here.")}
-				case r.Turns() == 0:
-					return fakellm.Step{fakellm.Say("Waiting."), fakellm.Tool("shell.bash", `{"command":"echo started; sleep 1000"}`)}
-				}
-				return fakellm.Step{fakellm.Say("It broke off.")}
-			})
-			c := startAlone(t, llm)
-			dir := c.Project(t)
+			before := len(llm.Requests())
 			s := kagedtest.Open(t, c.SignIn(t), dir)
 			run := s.Send(t, "wait")
 			s.Until(t, "message.tool_output")
 
 			c.processes[victim].Kill()
 			<-c.processes[victim].Done()
-			c.start(t, victim)
+			c.start(whole, victim)
 			c.ready(t)
 			if victim == "gateway" {
 				s.Client = c.SignIn(t)
@@ -213,8 +221,8 @@ func TestAnyServiceMayDie(t *testing.T) {
 			if len(page.Items) != 4 || page.Items[0].Content != "wait" || !strings.HasPrefix(page.Items[1].Content, "Waiting.") {
 				t.Errorf("messages: %+v", page.Items)
 			}
-			if n := len(llm.Requests()); n != asked || victim == "session-manager" && n != 2 {
-				t.Errorf("the model was asked %d times, %d of them before anybody looked", n, asked)
+			if n := len(llm.Requests()); n != asked || victim == "session-manager" && n-before != 2 {
+				t.Errorf("the model was asked %d times, %d of them before anybody looked", n-before, asked-before)
 			}
 			kagedtest.Eventually(t, "the command is gone", func() bool {
 				return !slices.ContainsFunc(kagedtest.Running(t, dir), func(p string) bool {

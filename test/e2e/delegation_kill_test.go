@@ -15,13 +15,19 @@ import (
 // root.
 func pairProject(t *testing.T, w *kagedtest.World, onCrash string) string {
 	t.Helper()
+	return pairProjectIn(t, w, "project", onCrash)
+}
+
+// pairProjectIn is [pairProject] in a folder of the world.
+func pairProjectIn(t *testing.T, w *kagedtest.World, folder, onCrash string) string {
+	t.Helper()
 	root, err := filepath.EvalSymlinks(w.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(root, "project")
+	dir := filepath.Join(root, folder)
 	kagedtest.Write(t, dir, ".kaged/project.yaml", `version: 1
-project: pair
+project: `+folder+`
 primary:
   model: smart-generalist
   system_prompt: ./lead.md
@@ -82,17 +88,16 @@ func TestAnyServiceMayDieInADelegation(t *testing.T) {
 		"lsp-pool":    {"completed", "cancelled"}, "dap-pool": {"completed", "cancelled"},
 		"sandbox-supervisor": {"completed", "failed"}, "issue": {"completed", "cancelled"},
 	}
+	llm := fakellm.Start(t)
+	llm.Handle(delegating(func(*fakellm.Request) fakellm.Step {
+		const command = `{"command":"echo started; trap '' TERM; sleep 1000 & sleep 1000"}`
+		return fakellm.Step{fakellm.Say("Working."), fakellm.Tool("shell.bash", command)}
+	}))
+	whole, c := t, startAlone(t, llm)
+	dir := pairProject(t, c.World, "stop")
 	for _, victim := range serviceNames {
 		t.Run(victim, func(t *testing.T) {
-			t.Parallel()
 			want := outcomes[victim]
-			llm := fakellm.Start(t)
-			llm.Handle(delegating(func(*fakellm.Request) fakellm.Step {
-				const command = `{"command":"echo started; trap '' TERM; sleep 1000 & sleep 1000"}`
-				return fakellm.Step{fakellm.Say("Working."), fakellm.Tool("shell.bash", command)}
-			}))
-			c := startAlone(t, llm)
-			dir := pairProject(t, c.World, "stop")
 			s := kagedtest.Open(t, c.SignIn(t), dir)
 			s.Send(t, "have it done")
 			for !strings.Contains(string(s.Until(t, "subagent.output").Payload), "started") {
@@ -100,7 +105,7 @@ func TestAnyServiceMayDieInADelegation(t *testing.T) {
 
 			c.processes[victim].Kill()
 			<-c.processes[victim].Done()
-			c.start(t, victim)
+			c.start(whole, victim)
 			c.ready(t)
 			if victim == "gateway" {
 				s.Client = c.SignIn(t)
@@ -139,5 +144,25 @@ func TestAnyServiceMayDieInADelegation(t *testing.T) {
 			s.Contiguous(t)
 			s.SameAgain(t)
 		})
+	}
+}
+
+// checkInvocations checks that each invocation has exactly one start and one end.
+func checkInvocations(t *testing.T, s *kagedtest.Session) {
+	t.Helper()
+	told := map[string]int{}
+	for _, f := range s.Frames {
+		var p struct {
+			ID string `json:"invocation_id"`
+		}
+		if f.Type == "subagent.start" || f.Type == "subagent.end" {
+			kagedtest.Payload(t, f, &p)
+			told[f.Type+" "+p.ID]++
+		}
+	}
+	for what, n := range told {
+		if _, id, _ := strings.Cut(what, " "); n != 1 || told["subagent.start "+id] != told["subagent.end "+id] {
+			t.Errorf("%s was told %d times", what, n)
+		}
 	}
 }
