@@ -85,7 +85,7 @@ type player struct {
 // play answers a request with a step.
 func (s *Server) play(w http.ResponseWriter, hr *http.Request, r *Request, step Step) {
 	a := &answer{model: r.Model, request: r}
-	a.usage.Input = int64(max(1, len(r.Body)/4))
+	a.usage = s.inputOf(r)
 	p := &player{w: w, ctx: hr.Context(), server: s, answer: a, enc: newEncoder(r, a), limit: -1}
 	for _, act := range step {
 		switch act.verb {
@@ -99,6 +99,9 @@ func (s *Server) play(w http.ResponseWriter, hr *http.Request, r *Request, step 
 			p.limit, p.atEnd = act.n, errEnd
 		}
 	}
+	s.mu.Lock()
+	r.Usage = a.usage
+	s.mu.Unlock()
 	err := p.run(step)
 	if err == nil {
 		err = p.flush()
@@ -107,6 +110,17 @@ func (s *Server) play(w http.ResponseWriter, hr *http.Request, r *Request, step 
 		// The server breaks the connection before the end of the body.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// inputOf returns the derived usage of a request's input.
+func (s *Server) inputOf(r *Request) llm.Usage {
+	s.mu.Lock()
+	c := s.cache
+	s.mu.Unlock()
+	if c != nil {
+		return c.usage(r)
+	}
+	return llm.Usage{Input: int64(max(1, len(r.Body)/tokenBytes))}
 }
 
 func newEncoder(r *Request, a *answer) encoder {

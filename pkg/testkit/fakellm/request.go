@@ -43,6 +43,8 @@ type Request struct {
 	// Arrived is the time when the request was read. Finished is the time when the last byte of the answer was written or
 	// the client had left, zero before that.
 	Arrived, Finished time.Time
+	// Usage is the reported usage of input.
+	Usage llm.Usage
 	// WireTools are the received names of the tools.
 	WireTools []string
 }

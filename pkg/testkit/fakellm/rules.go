@@ -66,6 +66,9 @@ func illegalAnthropic(r *Request) string {
 	if r.MaxTokens < 1 {
 		return "max_tokens: Field required"
 	}
+	if problem := tooManyMarks(r.Body); problem != "" {
+		return problem
+	}
 	if role := r.Messages[0].Role; role != llm.RoleUser {
 		return fmt.Sprintf("messages: first message must use the \"user\" role, not %q", role)
 	}

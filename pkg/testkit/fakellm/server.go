@@ -40,6 +40,7 @@ type Server struct {
 	keep     int
 	count    int
 	arrived  chan struct{}
+	cache    *cache
 	calls    int
 	started  time.Time
 }

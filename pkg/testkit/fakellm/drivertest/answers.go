@@ -3,6 +3,7 @@ package drivertest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,6 +212,36 @@ func (s Suite) usage(t *testing.T) {
 	}
 	if r.Done.Usage != want {
 		t.Errorf("usage is %+v, want %+v", r.Done.Usage, want)
+	}
+}
+
+// cached: the continuation of a conversation reads the whole earlier request from the provider's prompt cache, also
+// after a turn with many calls.
+func (s Suite) cached(t *testing.T) {
+	t.Parallel()
+	srv, d := s.start(t, wire.Options{})
+	srv.CachePrompts()
+	const calls, slack = 15, 2 * 128 // OpenAI caches in steps of 128 tokens
+	turn := fakellm.Step{fakellm.Think("hm")}
+	for i := range calls {
+		turn = append(turn, fakellm.Tool("file.read", fmt.Sprintf(`{"path":"%d"}`, i)))
+	}
+	srv.Script(fakellm.Steps(turn, turn, fakellm.Step{fakellm.Say("done")}))
+	req := Ask(strings.Repeat("a long question ", 500))
+	sent := int64(0)
+	for i := range 3 {
+		r := Call(t, t.Context(), d, req)
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		u := r.Done.Usage
+		if i > 0 && (u.CacheRead < sent-slack || u.CacheRead > sent) {
+			t.Errorf("request %d reads %d tokens from the cache; the request before had %d", i+1, u.CacheRead, sent)
+		}
+		sent = u.TotalInput()
+		contents := slices.Repeat([]string{strings.Repeat("content ", 50)}, calls)
+		req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Blocks: r.Done.Blocks},
+			Results(r.Done.Blocks, contents...))
 	}
 }
 

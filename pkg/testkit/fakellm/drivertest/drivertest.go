@@ -147,6 +147,9 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("SeveralTools", s.severalTools)
 	t.Run("StopReasons", s.stopReasons)
 	t.Run("Usage", s.usage)
+	if !s.google() { // fakellm does not cache Google's prompts
+		t.Run("Cached", s.cached)
+	}
 	t.Run("ToolInput", s.toolInput)
 	t.Run("ToolNames", s.toolNames)
 	t.Run("ToolIDs", s.toolIDs)
