@@ -29,8 +29,8 @@ const (
 	sampleBytes = 6000
 )
 
-// measureContext measures estimates and plans of 5,000 messages, the share of a prompt in a provider's cache, the cost
-// of a step at the beginning and the end of a long conversation, and the error of estimates against a tokenizer.
+// measureContext measures estimates and plans of 5,000 messages, the cost of a step at the beginning and the end of a
+// long conversation, the error of estimates against a tokenizer, and the share of prompts in providers' caches.
 func measureContext(ctx context.Context, w *world) ([]Figure, error) {
 	figures, err := planning(ctx)
 	if err != nil {
@@ -44,6 +44,11 @@ func measureContext(ctx context.Context, w *world) ([]Figure, error) {
 		more, err := w.estimates(ctx, d)
 		return append(figures, more...), err
 	})
+	figures = append(figures, more...)
+	if err != nil {
+		return figures, err
+	}
+	more, err = w.cachedShares(ctx)
 	return append(figures, more...), err
 }
 
@@ -80,7 +85,7 @@ func planning(ctx context.Context) ([]Figure, error) {
 		},
 		{Name: "context/plan", Value: got["Plan"] / 1e6, Unit: "ms", Target: 50, Note: "5,000 messages, 20 MB"},
 		{
-			Name: "context/not-cached", Value: 100 - got["CachedShare/kaged"], Unit: "%", Peer: "a sliding window",
+			Name: "context/not-cached/computed", Value: 100 - got["CachedShare/kaged"], Unit: "%", Peer: "a sliding window",
 			Rival: 100 - got["CachedShare/sliding"], Target: 1,
 			Note: "300 steps in 32,000 tokens, what a prefix cache has to read anew",
 		},
