@@ -23,9 +23,13 @@ func (b *builder) compaction(c *node, a *Agent, agent *node) *Compaction {
 	}
 	if d := c.get("delegate"); d != nil && d.kind == mapNode {
 		out.DelegatePlugin = d.str("plugin")
-		if agent.get("plugins").entry(out.DelegatePlugin) == nil {
+		switch {
+		case out.DelegatePlugin == Summarizer && out.SummarizeModel == "":
 			b.diags.errorf(InvalidValue, d.pos, a.Path+".compaction.delegate.plugin",
-				"The agent has no plugin in the slot %q.", out.DelegatePlugin)
+				"%s needs a model: set compaction.summarize.model.", Summarizer)
+		case out.DelegatePlugin != Summarizer && agent.get("plugins").entry(out.DelegatePlugin) == nil:
+			b.diags.errorf(InvalidValue, d.pos, a.Path+".compaction.delegate.plugin",
+				"The agent has no plugin in the slot %q, and %s is the only built-in one.", out.DelegatePlugin, Summarizer)
 		}
 	}
 	if k := c.get("checkpoint"); k != nil {
@@ -49,12 +53,25 @@ func (b *builder) thresholds(c *node, out *Compaction, agent string) {
 		"lower_threshold is %s and must be less than upper_threshold, which is %s.", plain(lower), plain(upper))
 }
 
-// inForce warns of strategies that kaged does not implement.
+// Summarizer is the built-in compactor, a value of compaction.delegate.plugin besides the agent's slots.
+const Summarizer = "kaged-summarizer"
+
+// inForce warns of strategies and compactors that kaged does not implement.
 func (b *builder) inForce(c *node, agent string) {
-	if s := c.get("strategy"); s != nil && s.text != "drop" && s.text != "summarize" {
-		b.diags.warnf(NotInForce, s.pos, agent+".compaction.strategy", "%s",
-			NotInForceReason("strategy: "+s.text, "conversations are compacted by drop"))
+	plugin := ""
+	if d := c.get("delegate"); d != nil && d.kind == mapNode {
+		plugin = d.str("plugin")
+		if plugin != Summarizer {
+			b.diags.warnf(NotInForce, d.pos, agent+".compaction.delegate.plugin", "%s",
+				NotInForceReason("plugin: "+plugin, "no plugin is loaded, and "+Summarizer+" is the only built-in compactor"))
+		}
 	}
+	s := c.get("strategy")
+	if s == nil || s.text == "drop" || s.text == "summarize" || s.text == "delegate" && plugin == Summarizer {
+		return
+	}
+	b.diags.warnf(NotInForce, s.pos, agent+".compaction.strategy", "%s",
+		NotInForceReason("strategy: "+s.text, "conversations are compacted by drop"))
 }
 
 // isTrue reports whether a node is the value true.

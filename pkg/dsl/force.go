@@ -7,7 +7,6 @@ package dsl
 // the schema to be either here or among the keys with an effect.
 var notInForce = map[string]string{
 	"agent.plugins":               "no plugin is loaded",
-	"agent.compaction.delegate":   "no plugin compacts",
 	"agent.compaction.checkpoint": "no compaction is proposed",
 	"project.workflows":           "no workflow can be invoked",
 }

@@ -54,7 +54,9 @@ var actsOn = map[string]string{
 	"agent.instructions.skills":    "compile: the tool project.skill",
 
 	"agent.compaction":                       "harness/compact",
-	"agent.compaction.strategy":              "harness/loop: drop and summarize; the others warn",
+	"agent.compaction.strategy":              "harness/loop: drop, summarize, kaged-summarizer; the others warn",
+	"agent.compaction.delegate":              "harness/loop: the built-in compactor",
+	"agent.compaction.delegate.plugin":       "harness/loop: kaged-summarizer; plugins warn",
 	"agent.compaction.summarize":             "harness/loop: the summarizer",
 	"agent.compaction.summarize.model":       "harness/loop: the summarizer",
 	"agent.compaction.summarize.prompt":      "harness/loop: the summarizer",

@@ -118,12 +118,15 @@ var (
 			},
 			{name: "upper_threshold", shape: fraction("Compact when the window is filled to this share.")},
 			{name: "lower_threshold", shape: fraction("Compact down to this share.")},
-			{name: "summarize", shape: &shape{kind: objectShape, doc: "The summarizer.", fields: []field{
+			{name: "summarize", shape: &shape{kind: objectShape, doc: "The summarizer, for the strategies summarize, drop " +
+				"and delegate.", fields: []field{
 				{name: "model", shape: text("The alias of the model.", 64, aliasPattern)},
 				{name: "prompt", shape: text("The prompt file.", 512, promptPattern)},
 			}}},
-			{name: "delegate", shape: &shape{kind: objectShape, doc: "The plugin that compacts.", fields: []field{
-				{name: "plugin", required: true, shape: text("The plugin's slot.", 48, keyPattern)},
+			{name: "delegate", shape: &shape{kind: objectShape, doc: "The compactor of the strategy delegate.", fields: []field{
+				{name: "plugin", required: true, shape: text("kaged-summarizer, which summarizes by the model of `summarize` "+
+					"in as many requests as the model's window needs; or the slot of a plugin, none of which is loaded yet.", 48,
+					keyPattern)},
 			}}},
 			{name: "checkpoint", shape: &shape{kind: objectShape, doc: "The proposal at the checkpoint.", fields: []field{
 				{name: "fallback", shape: oneWord("The strategy of the proposal.", "drop")},

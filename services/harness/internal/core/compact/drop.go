@@ -16,6 +16,9 @@ const (
 	maxQuote = 400
 )
 
+// everything is a limit at which every unit is dropped that may be dropped.
+const everything = -1 << 40
+
 // The parts of a note.
 const (
 	noteHead = "kaged removed the older part of this conversation to fit the model's window: "
@@ -54,6 +57,7 @@ type Plan struct {
 	of     *Conversation
 	units  []unit
 	drop   []bool
+	keep   Keep
 	said   []string // the operator's words in dropped units and earlier notes
 	ledger string
 	gone   Dropped
@@ -63,7 +67,7 @@ type Plan struct {
 // them, is at most limit or no unit is left to choose. The operator's first and last messages, the last unit, and the
 // units that keep names are kept.
 func (c *Conversation) Plan(limit, extra int64, keep Keep, ledger string) *Plan {
-	p := &Plan{of: c, units: c.units(), ledger: ledger}
+	p := &Plan{of: c, units: c.units(), keep: keep, ledger: ledger}
 	p.drop = c.choose(p.units, limit-extra-Tokens(ledger), keep)
 	p.tally()
 	return p
@@ -94,7 +98,7 @@ type Unit struct {
 // Candidates returns the units that may be dropped, in order.
 func (c *Conversation) Candidates(keep Keep) (out []Unit) {
 	units := c.units()
-	free := c.choose(units, -1<<40, keep)
+	free := c.choose(units, everything, keep)
 	for i, u := range units {
 		if free[i] {
 			out = append(out, Unit{Messages: c.messages[u.from:u.to], Of: c.placesOf(u)})
@@ -106,9 +110,9 @@ func (c *Conversation) Candidates(keep Keep) (out []Unit) {
 // PlanOf returns a plan that drops the candidates at the given indices. It returns false for an index that is out of
 // range or repeated.
 func (c *Conversation) PlanOf(places []int, keep Keep, ledger string) (*Plan, bool) {
-	p := &Plan{of: c, units: c.units(), ledger: ledger}
+	p := &Plan{of: c, units: c.units(), keep: keep, ledger: ledger}
 	var candidates []int
-	for i, free := range c.choose(p.units, -1<<40, keep) {
+	for i, free := range c.choose(p.units, everything, keep) {
 		if free {
 			candidates = append(candidates, i)
 		}
@@ -122,6 +126,38 @@ func (c *Conversation) PlanOf(places []int, keep Keep, ledger string) (*Plan, bo
 	}
 	p.tally()
 	return p, true
+}
+
+// Places returns the indices of the plan's units among the candidates.
+func (p *Plan) Places() (places []int) {
+	at := 0
+	for i, free := range p.of.choose(p.units, everything, p.keep) {
+		if !free {
+			continue
+		}
+		if p.drop[i] {
+			places = append(places, at)
+		}
+		at++
+	}
+	return places
+}
+
+// Before returns the text of the notes of earlier compactions, without their views of the ledger.
+func (p *Plan) Before() string {
+	var texts []string
+	for _, u := range p.units {
+		if !p.of.isNote(u.from) {
+			continue
+		}
+		for _, b := range p.of.messages[u.from].Blocks {
+			if b.Text != nil {
+				text, _, _ := strings.Cut(b.Text.Text, "\n\n"+ledgerHead)
+				texts = append(texts, text)
+			}
+		}
+	}
+	return strings.Join(texts, "\n\n")
 }
 
 // Ledger returns the view of the ledger that follows the plan's note.

@@ -354,6 +354,8 @@ func (flat) Window(t llm.Target) int {
 	switch t.Model {
 	case "narrow":
 		return 4000
+	case "small":
+		return 8000
 	case "unknown":
 		return 0
 	}

@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"kaged.dev/pkg/clip"
@@ -49,6 +48,10 @@ type HookCall struct {
 	// Units are the parts of the conversation that may be superseded, in order; in PostCompact the superseded ones. A
 	// call and its results are one unit.
 	Units []HookUnit
+	// Suggested are the indices of the oldest units that make enough room, and Before is the text of earlier compactions,
+	// which the summary replaces too. Only a compactor gets them.
+	Suggested []int
+	Before    string
 }
 
 // HookUnit is a part of a conversation that is superseded as a whole.
@@ -108,10 +111,18 @@ func (v *invocation) hookCall(role string, dry bool, units []HookUnit) HookCall 
 	}
 }
 
-// askHook calls a hook before a compaction. A failure or a timeout is recorded, and the answer is then nil.
-func (v *invocation) askHook(ctx context.Context, h Hook, call HookCall) (*HookAnswer, contract.FiredHook) {
+// askHook calls a hook before a compaction. A failure or a timeout is recorded, and the answer is then nil. The
+// built-in compactor has only the time limits of its model calls.
+func (v *invocation) askHook(ctx context.Context, h Hook, call HookCall) (*HookAnswer, contract.FiredHook, error) {
 	began := time.Now()
-	answer, err := bounded(ctx, func(ctx context.Context) (*HookAnswer, error) { return h.PreCompact(ctx, call) })
+	ask := func(ctx context.Context) (*HookAnswer, error) { return h.PreCompact(ctx, call) }
+	var answer *HookAnswer
+	var err error
+	if _, ours := h.(*summarizer); ours {
+		answer, err = ask(ctx)
+	} else {
+		answer, err = bounded(ctx, ask)
+	}
 	fired := contract.FiredHook{
 		Name: h.Name(), Role: call.Role, DurationMS: time.Since(began).Milliseconds(),
 		Result: "null",
@@ -128,7 +139,7 @@ func (v *invocation) askHook(ctx context.Context, h Hook, call HookCall) (*HookA
 	case answer.Inject != "":
 		fired.Result = "inject"
 	}
-	return answer, fired
+	return answer, fired, err
 }
 
 // hookFailed records a hook that failed or took too long.
@@ -157,7 +168,7 @@ func (v *invocation) observed(ctx context.Context, c *contract.Compaction, dry b
 			h.Name() == v.agent.Compaction.DelegatePlugin {
 			continue // the compactor is asked later
 		}
-		answer, fired := v.askHook(ctx, h, v.hookCall(RoleObserver, dry, units))
+		answer, fired, _ := v.askHook(ctx, h, v.hookCall(RoleObserver, dry, units)) // a failure is recorded
 		c.Fired = append(c.Fired, fired)
 		if answer == nil {
 			continue
@@ -172,35 +183,6 @@ func (v *invocation) observed(ctx context.Context, c *contract.Compaction, dry b
 		}
 	}
 	return retain, inject
-}
-
-// delegated asks the agent's compactor. Its error is the reason for the fallback to drop.
-func (v *invocation) delegated(ctx context.Context, c *contract.Compaction, dry bool, ledger string) (*compact.Plan,
-	string, error,
-) {
-	name := ""
-	if v.agent.Compaction != nil {
-		name = v.agent.Compaction.DelegatePlugin
-	}
-	at := slices.IndexFunc(v.deps.Hooks, func(h Hook) bool { return h.Name() == name })
-	if name == "" || at < 0 {
-		return nil, "", fault.New(fault.InvalidParams, "The plugin %q does not exist or cannot compact.", name)
-	}
-	units := v.talk.Candidates(v.keeps)
-	answer, fired := v.askHook(ctx, v.deps.Hooks[at], v.hookCall(RoleCompactor, dry, units))
-	c.Fired = append(c.Fired, fired)
-	if answer == nil {
-		return nil, "", fault.New(fault.ProviderBadResponse, "The compactor %s gave no result.", name)
-	}
-	plan, ok := v.talk.PlanOf(answer.Superseded, v.keeps, ledger)
-	switch {
-	case !ok:
-		return nil, "", fault.New(fault.ProviderBadResponse,
-			"The compactor %s named units that may not be superseded.", name)
-	case plan.Empty() || answer.Summary == "":
-		return nil, "", fault.New(fault.ProviderBadResponse, "The compactor %s named no units, or returned no summary.", name)
-	}
-	return plan, plan.Summarized(valid(answer.Summary)), nil
 }
 
 // compacted reports a compaction that superseded messages to the hooks.

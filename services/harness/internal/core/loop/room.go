@@ -235,27 +235,29 @@ func (v *invocation) shortened(
 		strategy = contract.StrategySummarize
 	}
 	var note string
-	var use *contract.CompactorUse
 	var failure error
 	if strategy == contract.StrategyDelegate {
 		var chosen *compact.Plan
-		if chosen, note, failure = v.delegated(ctx, c, dry, plan.Ledger()); failure == nil {
+		if chosen, note, failure = v.delegated(ctx, c, dry, plan); failure == nil {
 			plan = chosen
 		}
 	} else {
-		note, use, failure = v.summary(ctx, strategy, plan, dry)
+		note, c.Compactor, failure = v.summary(ctx, strategy, plan, dry)
 	}
-	c.Compactor = use
 	if ctx.Err() != nil {
 		return nil, compact.Dropped{}, ctx.Err()
 	}
+	if failure == nil && strategy == contract.StrategyDrop {
+		talk, gone := v.drop(limit, plan)
+		return talk, gone, nil
+	}
 	if failure == nil {
-		talk, gone := plan.Apply(note)
-		if gone.Messages > 0 {
-			v.pruneOf(talk)
-			return talk, gone, nil
+		text := note
+		if dry && c.Compactor != nil {
+			text = plan.Summarized("") // the summary may be shorter than its placeholder
 		}
-		if strategy == contract.StrategyDrop {
+		if talk, gone, shorter := v.applied(plan, text); shorter {
+			gone.Note = note
 			return talk, gone, nil
 		}
 		failure = fault.New(fault.ProviderBadResponse, "The summary is longer than what it summarizes.")
@@ -272,21 +274,36 @@ func (v *invocation) shortened(
 	return talk, gone, nil
 }
 
-// drop returns the conversation without its oldest units. Pruning starts anew on the remaining units and may keep
-// results that it had pruned before; then drop removes more units.
+// applied returns the conversation with the units of a plan replaced by a note. Pruning starts anew on the remaining
+// units and may keep results that it had pruned before. shorter reports whether the request becomes shorter; if not, it
+// must stay as it is.
+func (v *invocation) applied(plan *compact.Plan, note string) (
+	talk *compact.Conversation, gone compact.Dropped, shorter bool,
+) {
+	talk, gone = plan.Apply(note)
+	if gone.Messages > 0 {
+		v.pruneOf(talk)
+	}
+	gone.Tokens = talk.Tokens()
+	return talk, gone, gone.Tokens < v.talk.Tokens()
+}
+
+// drop returns the conversation without its oldest units. It removes more units than planned if the note or results
+// that are no longer pruned take the room. It returns the same conversation if a shorter conversation is not found.
 func (v *invocation) drop(limit int64, plan *compact.Plan) (*compact.Conversation, compact.Dropped) {
 	const tries = 3
-	ledger := plan.Ledger()
-	for try := 1; ; try++ {
-		talk, gone := plan.Apply(plan.Note())
-		v.pruneOf(talk)
-		over := talk.Tokens() - limit
-		if gone.Messages == 0 || over <= 0 || try == tries {
-			gone.Tokens = talk.Tokens()
+	for target, try := limit, 1; ; try++ {
+		talk, gone, shorter := v.applied(plan, plan.Note())
+		over := gone.Tokens - limit
+		switch {
+		case over > 0 && try < tries:
+		case shorter:
 			return talk, gone
+		default:
+			return v.talk, compact.Dropped{Tokens: v.talk.Tokens()}
 		}
-		limit -= over
-		plan = v.talk.Plan(limit, 0, v.keeps, ledger)
+		target -= over
+		plan = v.talk.Plan(target, 0, v.keeps, plan.Ledger())
 	}
 }
 
@@ -300,8 +317,11 @@ func (v *invocation) useless(c contract.Compaction, o shrinking) error {
 
 // extra returns the tokens that a strategy needs for its text.
 func (v *invocation) extra(strategy string) int64 {
-	named := v.agent.Compaction != nil && v.agent.Compaction.SummarizeModel != ""
-	if named && (strategy == contract.StrategySummarize || strategy == contract.StrategyDrop) {
+	a := v.agent.Compaction
+	switch {
+	case a == nil || a.SummarizeModel == "":
+	case strategy == contract.StrategySummarize, strategy == contract.StrategyDrop,
+		strategy == contract.StrategyDelegate && a.DelegatePlugin == dsl.Summarizer:
 		return summaryTokens
 	}
 	return 0

@@ -43,30 +43,54 @@ func (v *invocation) summary(
 func (v *invocation) summarize(
 	ctx context.Context, plan *compact.Plan, dry bool,
 ) (string, *contract.CompactorUse, error) {
-	alias := ""
-	if c := v.agent.Compaction; c != nil {
-		alias = c.SummarizeModel
-	}
-	if alias == "" {
-		return "", nil, fault.New(fault.InvalidParams, "The agent names no model in compaction.summarize.")
-	}
-	route, err := v.route(alias, false)
+	m, err := v.summaryModel()
 	if err != nil {
 		return "", nil, err
 	}
-	s := v.summarizer(alias, plan)
-	if dry {
-		use := s.expected(route)
-		text := fmt.Sprintf("[A summary by %s:%s of about %d tokens stands here.]", use.Provider, use.Model, use.Output)
-		return plan.Summarized(text), use, nil
+	text, use, err := v.summaryOf(ctx, m, transcriptOf(plan.Messages()), plan.Tokens(), dry)
+	if err != nil {
+		return "", use, err
 	}
-	if n := s.size(); float64(n)+summaryTokens > float64(s.window(route).tokens) {
+	return plan.Summarized(text), use, nil
+}
+
+// summaryModel is the model of the agent's summarizer.
+type summaryModel struct {
+	alias string
+	route contract.Route
+}
+
+// summaryModel returns the model that the agent names for summaries.
+func (v *invocation) summaryModel() (summaryModel, error) {
+	m := summaryModel{}
+	if c := v.agent.Compaction; c != nil {
+		m.alias = c.SummarizeModel
+	}
+	if m.alias == "" {
+		return m, fault.New(fault.InvalidParams, "The agent names no model in compaction.summarize.")
+	}
+	var err error
+	m.route, err = v.route(m.alias, false)
+	return m, err
+}
+
+// summaryOf returns a summary of a text in fewer than below tokens. A dry run asks no model: its text is a placeholder,
+// and its use an estimate.
+func (v *invocation) summaryOf(
+	ctx context.Context, m summaryModel, text string, below int64, dry bool,
+) (string, *contract.CompactorUse, error) {
+	s := v.summarizer(m.alias, text)
+	if n, window := s.size(), s.window(m.route).tokens; n+summaryTokens > window {
 		return "", nil, fault.New(fault.ContextOverflow, "The part to summarize has about %d tokens, and the window of "+
-			"%s has %d.",
-			n, alias, s.window(route).tokens)
+			"%s has %d.", n, m.alias, window)
+	}
+	if dry {
+		use := s.expected(m.route)
+		text := fmt.Sprintf("[A summary by %s:%s of about %d tokens stands here.]", use.Provider, use.Model, use.Output)
+		return text, use, nil
 	}
 	defer func() { v.calls, v.settled = s.calls, s.settled }()
-	ans, err := s.call(ctx, route, false)
+	ans, err := s.call(ctx, m.route, false)
 	if err != nil {
 		return "", nil, err
 	}
@@ -78,8 +102,8 @@ func (v *invocation) summarize(
 	if cost, known := v.deps.Prices.Cost(ans.target, *ans.used); known {
 		use.Cost = &cost.Total
 	}
-	text := strings.TrimSpace(textOf(ans.done.Blocks))
-	if text == "" {
+	summary := strings.TrimSpace(textOf(ans.done.Blocks))
+	if summary == "" {
 		// An answer may be thinking alone.
 		err = fault.New(fault.ProviderBadResponse, "The summarizer answered without a text.")
 	}
@@ -88,7 +112,7 @@ func (v *invocation) summarize(
 		err = fault.New(fault.ProviderBadResponse, "The summarizer asked for tools.")
 	case ans.done.Stop == llm.StopLength:
 		err = fault.New(fault.ProviderBadResponse, "The summary was cut off at %d tokens.", summaryTokens)
-	case compact.Tokens(text) >= plan.Tokens():
+	case compact.Tokens(summary) >= below:
 		err = fault.New(fault.ProviderBadResponse, "The summary is longer than what it summarizes.")
 	}
 	// The cost of an accepted summary is stored with its compaction, as a turn's cost is stored with the turn.
@@ -96,15 +120,12 @@ func (v *invocation) summarize(
 		err = gone
 	}
 	s.held.Settle(amount)
-	if err != nil {
-		return "", use, err
-	}
-	return plan.Summarized(text), use, nil
+	return summary, use, err
 }
 
 // summarizer returns an invocation for one call to the summarizer's model. It has the agent's name and budget, and
 // sends no output to clients.
-func (v *invocation) summarizer(alias string, plan *compact.Plan) *invocation {
+func (v *invocation) summarizer(alias, text string) *invocation {
 	agent := *v.agent
 	agent.Model, agent.MaxOutputTokens = alias, summaryTokens
 	s := &invocation{
@@ -115,7 +136,7 @@ func (v *invocation) summarizer(alias string, plan *compact.Plan) *invocation {
 	prompt := v.start.Prompts[agent.Compaction.SummarizePrompt]
 	s.system = []string{cmp.Or(valid(prompt), summaryPrompt)}
 	s.talk = compact.New([]llm.Message{{
-		Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: transcriptOf(plan.Messages())}}},
+		Role: llm.RoleUser, Blocks: []llm.Block{{Text: &llm.Text{Text: text}}},
 	}}, nil)
 	s.pipeline = pipeline{
 		&concealer{run: s, forms: agent.Policy == nil || !agent.Policy.ShowSecrets},

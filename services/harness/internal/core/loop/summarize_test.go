@@ -100,35 +100,42 @@ func TestASummaryThatFails(t *testing.T) {
 		}})
 		return nil
 	}
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		answer play
 		reason string
 	}{
-		"failure":  {fails(fault.New(fault.ProviderRejected, "No.")), "No."},
+		"failure":  {fails(fault.New(fault.ProviderAuthFailed, "It broke off.")), "It broke off."},
+		"refusal":  {fails(fault.New(fault.ProviderRejected, "No.")), "No."},
 		"nothing":  {says(" "), "without a text"},
 		"too long": {says(strings.Repeat("word ", 5000)), "longer than what it summarizes"},
 		"cut off":  {cut, "cut off"},
 		"tools":    {wants(call("x", "file.read", "{}")), "for tools"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, _ := summarizing(t, 10, c.answer)
-			if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
-				t.Fatalf("%+v", fin)
-			}
-			got := b.compactions()
-			if len(got) != 3 || got[1].Phase != contract.CompactionFailed || !strings.Contains(got[1].Reason, c.reason) ||
-				got[2].Phase != contract.CompactionCompleted || got[2].Fallback != contract.StrategyDrop {
-				t.Fatalf("stages %+v", got)
-			}
-			if !strings.HasPrefix(got[2].Summary, "kaged removed") {
-				t.Errorf("note %q", got[2].Summary)
-			}
-			if wanted, settled := len(of[contract.CallWanted](b.sink)),
-				len(of[contract.CallSettled](b.sink)); wanted != settled {
-				t.Errorf("%d calls wanted, %d settled", wanted, settled)
-			}
-		})
+	}
+	benches := map[string]func(*testing.T, int, ...play) (*bench, *model){
+		contract.StrategySummarize: summarizing, contract.StrategyDelegate: delegating,
+	}
+	for name, c := range cases {
+		for strategy, made := range benches {
+			t.Run(strategy+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				b, _ := made(t, 10, c.answer)
+				if fin := b.run(t.Context()); fin.Outcome != contract.Completed {
+					t.Fatalf("%+v", fin)
+				}
+				got := b.compactions()
+				if len(got) != 3 || got[1].Phase != contract.CompactionFailed || !strings.Contains(got[1].Reason, c.reason) ||
+					got[2].Phase != contract.CompactionCompleted || got[2].Fallback != contract.StrategyDrop {
+					t.Fatalf("stages %+v", got)
+				}
+				if !strings.HasPrefix(got[2].Summary, "kaged removed") {
+					t.Errorf("note %q", got[2].Summary)
+				}
+				if wanted, settled := len(of[contract.CallWanted](b.sink)),
+					len(of[contract.CallSettled](b.sink)); wanted != settled {
+					t.Errorf("%d calls wanted, %d settled", wanted, settled)
+				}
+			})
+		}
 	}
 	t.Run("drop with a summarizer is silent", func(t *testing.T) {
 		t.Parallel()
@@ -155,14 +162,14 @@ func between(b *bench, n int) {
 	}
 }
 
-// A dry run between runs asks no model, and supersedes the same messages as the compaction after it, by both
-// strategies. Marked messages and the first message are kept (H-COMPACT-DRY-01..04, H-COMPACT-KEEP-01, A-CONTRA-13).
+// A dry run between runs asks no model, and supersedes the same messages as the compaction after it, by each
+// strategy. Marked messages and the first message are kept (H-COMPACT-DRY-01..04, H-COMPACT-KEEP-01, A-CONTRA-13).
 func TestADryRunEqualsTheCompaction(t *testing.T) {
 	t.Parallel()
-	for _, strategy := range []string{contract.StrategyDrop, contract.StrategySummarize} {
+	for _, strategy := range []string{contract.StrategyDrop, contract.StrategySummarize, contract.StrategyDelegate} {
 		t.Run(strategy, func(t *testing.T) {
 			t.Parallel()
-			b, summarizer := summarizing(t, 0, says("It was about words."))
+			b, summarizer := delegating(t, 0, says("It was about words."))
 			between(b, 9)
 			b.start.Kept = map[string]bool{"a1": true}
 			order := contract.CompactOrder{ID: "cmp_x", Strategy: strategy, Dry: true}
@@ -193,7 +200,7 @@ func TestADryRunEqualsTheCompaction(t *testing.T) {
 					t.Errorf("%s was superseded", s.MessageID)
 				}
 			}
-			if strategy == contract.StrategySummarize && (proposed.Compactor == nil || proposed.Compactor.Cost == nil ||
+			if strategy != contract.StrategyDrop && (proposed.Compactor == nil || proposed.Compactor.Cost == nil ||
 				!strings.Contains(proposed.Summary, "stands here")) {
 				t.Errorf("proposal %+v", proposed)
 			}
