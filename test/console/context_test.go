@@ -57,8 +57,11 @@ func TestContext(t *testing.T) {
 	if strings.Contains(eval[string](t, b, `document.querySelector(".context-list li").innerText`), "makes way") {
 		t.Error("the message that has to stay would make way")
 	}
+	const fill = `document.querySelector(".context meter").value`
+	before := eval[float64](t, b, fill)
 	b.run(t, "compact", chromedp.Click(`//button[.="Compact now"]`))
 	b.shows(t, "an operator asked")
+	b.until(t, "the window is less full", fmt.Sprintf("%s < %g", fill, before)) // A-COMP-WS-04
 	b.until(t, "messages were taken away", `document.querySelectorAll(".context-list li.gone").length > 0`)
 	b.run(t, "what went", chromedp.Click(`//button[.="What went"]`))
 	b.until(t, "what went", `document.querySelector(".compaction p.gone") !== null`)
