@@ -147,6 +147,7 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 			"session's ledger. The messages stay stored. With --dry-run it prints the plan and makes no change.\n" +
 			"With --undo the messages of the agent's last compaction are part of the conversation again.",
 		Example: "  kaged compact SESSION --dry-run\n  kaged compact SESSION --strategy drop\n" +
+			"  kaged compact SESSION --undo last\n" +
 			"  kaged compact SESSION --undo cmp_01K0000000000000000000000A",
 		Args: oneSession,
 		RunE: func(cmd *cobra.Command, list []string) error {
@@ -171,16 +172,46 @@ func CompactCommand(a kit.App, p *kit.Places) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&agent, "agent", "", "the tree path of the agent (default: primary)")
-	cmd.Flags().StringVar(&strategy, "strategy", "", "drop or summarize (default: the agent's)")
+	cmd.Flags().StringVar(&strategy, "strategy", "", "drop, summarize or delegate (default: the agent's)")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only print the plan")
-	cmd.Flags().StringVar(&undone, "undo", "", "undo this compaction, if it is the agent's last one")
+	cmd.Flags().StringVar(&undone, "undo", "",
+		"undo this compaction, if it is the agent's last one; last names that of the root agent")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the API's answer as one JSON object")
 	kit.AddURL(cmd, &address)
 	return cmd
 }
 
+// lastCompaction is the value of --undo that names the root agent's last compaction.
+const lastCompaction = "last"
+
+// lastOf returns the id of the root agent's last compaction that is not undone.
+func lastOf(ctx context.Context, c *client.Client, session string) (string, error) {
+	var page struct {
+		Items []struct {
+			ID       string   `json:"id"`
+			UndoneAt *float64 `json:"undone_at"`
+		} `json:"items"`
+	}
+	path := "/api/v1/sessions/" + url.PathEscape(session) + "/compactions?agent_path=primary&limit=200"
+	if err := c.Do(ctx, http.MethodGet, path, nil, &page); err != nil {
+		return "", err
+	}
+	for _, i := range page.Items {
+		if i.UndoneAt == nil {
+			return i.ID, nil
+		}
+	}
+	return "", fault.New(fault.NotFound, "The session has no compaction to undo.")
+}
+
 // undo takes a compaction back.
 func undo(ctx context.Context, w io.Writer, c *client.Client, session, id string, asJSON bool) error {
+	if id == lastCompaction {
+		var err error
+		if id, err = lastOf(ctx, c, session); err != nil {
+			return err
+		}
+	}
 	path := "/api/v1/sessions/" + url.PathEscape(session) + "/compactions/" + url.PathEscape(id) + "/undo"
 	var raw map[string]any
 	if err := c.Do(ctx, http.MethodPost, path, nil, &raw); err != nil {
