@@ -48,7 +48,7 @@ func sessionsContract() []exchange {
 			200, `{"items":[{"id":"01S","project_id":"music-site","name":null,"label":null,"state":"idle",` +
 				`"created_at":1,"updated_at":2,"model_override":null,"max_steps_override":null,` +
 				`"max_output_tokens_override":null,"message_count":3,"issue_number":null,` +
-				`"matched_message_id":"01M"}],"next_cursor":null,"has_more":false}`,
+				`"matched_message_id":"01M","last_run":null}],"next_cursor":null,"has_more":false}`,
 		},
 		{
 			"GET /api/v1/sessions/{id}", "GET", "/api/v1/sessions/01S", "", &apiv1.GetSessionRequest{Id: "01S"},

@@ -1,6 +1,7 @@
 package sessionmanager
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -103,6 +104,26 @@ func TestSearchSessions(t *testing.T) {
 	}
 	if got, want := search("ada", nil), []string{spoken + " ", named + " "}; !slices.Equal(got, want) {
 		t.Errorf("all sessions are %q, want %q", got, want)
+	}
+	// Each session names the latest of its runs that have ended.
+	for _, q := range []*string{nil, new("stripes")} {
+		eventually(t, "the last run is named", func() error {
+			resp, err := n.Sessions.SearchSessions(as(t, "ada"), &apiv1.SearchSessionsRequest{Q: q})
+			if err != nil {
+				return err
+			}
+			for _, s := range resp.GetItems() {
+				last := s.GetLastRun()
+				if s.GetId() == named && last != nil || s.GetId() == spoken && (last.GetId() != posted.GetRunId() ||
+					last.GetState() != apiv1.RunState_RUN_STATE_COMPLETED || last.GetEndedAt() == 0 || last.GetError() != nil) {
+					return fmt.Errorf("session %s has the last run %v", s.GetId(), last)
+				}
+			}
+			if len(resp.GetItems()) == 0 {
+				return errors.New("nothing is found")
+			}
+			return nil
+		})
 	}
 	for q, want := range map[string]string{
 		"Übersicht go": named + " ", "STRIPES which": spoken + " " + posted.GetId(),

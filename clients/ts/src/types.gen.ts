@@ -1020,6 +1020,8 @@ export interface FoundSession {
   issue_number: number | null;
   /** The same as name. */
   label: string | null;
+  /** The latest of its runs that have ended, null without one. */
+  last_run: LastRun | null;
   /** The first message with the words of q; null if the name has them, or without q. */
   matched_message_id: string | null;
   /** In place of the project's max_output_tokens, or null. */
@@ -1604,6 +1606,18 @@ export interface LanguageServerReport {
   lang: string;
   /** The program's path. */
   program?: string;
+}
+
+/** LastRun is the end of a session's latest run. */
+export interface LastRun {
+  /** The time of its end. */
+  ended_at: number;
+  /** The error of a failure, or null. */
+  error: Error | null;
+  /** The run. */
+  id: string;
+  /** Its state. */
+  state: "unspecified" | "pending" | "running" | "completed" | "paused" | "failed" | "cancelled";
 }
 
 /** Launched is the body of POST /api/v1/auth/rotate, and of GET /api/v1/launch for a client that accepts JSON. */

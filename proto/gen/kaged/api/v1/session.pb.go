@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
+	v1 "kaged.dev/proto/gen/kaged/common/v1"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -970,8 +971,10 @@ type FoundSession struct {
 	IssueNumber *int64 `protobuf:"varint,12,opt,name=issue_number,json=issueNumber,proto3,oneof" json:"issue_number,omitempty"`
 	// The first message with the words of q; null if the name has them, or without q.
 	MatchedMessageId *string `protobuf:"bytes,13,opt,name=matched_message_id,json=matchedMessageId,proto3,oneof" json:"matched_message_id,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The latest of its runs that have ended, null without one.
+	LastRun       *LastRun `protobuf:"bytes,14,opt,name=last_run,json=lastRun,proto3" json:"last_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FoundSession) Reset() {
@@ -1095,6 +1098,86 @@ func (x *FoundSession) GetMatchedMessageId() string {
 	return ""
 }
 
+func (x *FoundSession) GetLastRun() *LastRun {
+	if x != nil {
+		return x.LastRun
+	}
+	return nil
+}
+
+// LastRun is the end of a session's latest run.
+type LastRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Its state.
+	State RunState `protobuf:"varint,2,opt,name=state,proto3,enum=kaged.api.v1.RunState" json:"state,omitempty"`
+	// The time of its end.
+	EndedAt int64 `protobuf:"varint,3,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// The error of a failure, or null.
+	Error         *v1.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LastRun) Reset() {
+	*x = LastRun{}
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LastRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LastRun) ProtoMessage() {}
+
+func (x *LastRun) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LastRun.ProtoReflect.Descriptor instead.
+func (*LastRun) Descriptor() ([]byte, []int) {
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *LastRun) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LastRun) GetState() RunState {
+	if x != nil {
+		return x.State
+	}
+	return RunState_RUN_STATE_UNSPECIFIED
+}
+
+func (x *LastRun) GetEndedAt() int64 {
+	if x != nil {
+		return x.EndedAt
+	}
+	return 0
+}
+
+func (x *LastRun) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 // GetSessionRequest names a session.
 type GetSessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1106,7 +1189,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1201,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[12]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1214,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetSessionRequest) GetId() string {
@@ -1152,7 +1235,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1247,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[13]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1260,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -1235,7 +1318,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1330,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[14]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1343,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Session) GetId() string {
@@ -1413,7 +1496,7 @@ type SessionBudget struct {
 
 func (x *SessionBudget) Reset() {
 	*x = SessionBudget{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1508,7 @@ func (x *SessionBudget) String() string {
 func (*SessionBudget) ProtoMessage() {}
 
 func (x *SessionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[15]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1521,7 @@ func (x *SessionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionBudget.ProtoReflect.Descriptor instead.
 func (*SessionBudget) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SessionBudget) GetLimit() *BudgetLimit {
@@ -1486,7 +1569,7 @@ type AgentUse struct {
 
 func (x *AgentUse) Reset() {
 	*x = AgentUse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1581,7 @@ func (x *AgentUse) String() string {
 func (*AgentUse) ProtoMessage() {}
 
 func (x *AgentUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[16]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1594,7 @@ func (x *AgentUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentUse.ProtoReflect.Descriptor instead.
 func (*AgentUse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AgentUse) GetAgentPath() string {
@@ -1557,7 +1640,7 @@ type SessionTotals struct {
 
 func (x *SessionTotals) Reset() {
 	*x = SessionTotals{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1652,7 @@ func (x *SessionTotals) String() string {
 func (*SessionTotals) ProtoMessage() {}
 
 func (x *SessionTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[17]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1665,7 @@ func (x *SessionTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTotals.ProtoReflect.Descriptor instead.
 func (*SessionTotals) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SessionTotals) GetTokensIn() int64 {
@@ -1629,7 +1712,7 @@ type LiveSubagent struct {
 
 func (x *LiveSubagent) Reset() {
 	*x = LiveSubagent{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1724,7 @@ func (x *LiveSubagent) String() string {
 func (*LiveSubagent) ProtoMessage() {}
 
 func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[18]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1737,7 @@ func (x *LiveSubagent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LiveSubagent.ProtoReflect.Descriptor instead.
 func (*LiveSubagent) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LiveSubagent) GetInvocationId() string {
@@ -1730,7 +1813,7 @@ type UpdateSessionRequest struct {
 
 func (x *UpdateSessionRequest) Reset() {
 	*x = UpdateSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1825,7 @@ func (x *UpdateSessionRequest) String() string {
 func (*UpdateSessionRequest) ProtoMessage() {}
 
 func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[19]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1838,7 @@ func (x *UpdateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionRequest.ProtoReflect.Descriptor instead.
 func (*UpdateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateSessionRequest) GetId() string {
@@ -1818,7 +1901,7 @@ type UpdateSessionResponse struct {
 
 func (x *UpdateSessionResponse) Reset() {
 	*x = UpdateSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1913,7 @@ func (x *UpdateSessionResponse) String() string {
 func (*UpdateSessionResponse) ProtoMessage() {}
 
 func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[20]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1926,7 @@ func (x *UpdateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateSessionResponse.ProtoReflect.Descriptor instead.
 func (*UpdateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateSessionResponse) GetSession() *Session {
@@ -1866,7 +1949,7 @@ type EndSessionRequest struct {
 
 func (x *EndSessionRequest) Reset() {
 	*x = EndSessionRequest{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1961,7 @@ func (x *EndSessionRequest) String() string {
 func (*EndSessionRequest) ProtoMessage() {}
 
 func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[21]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1974,7 @@ func (x *EndSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionRequest.ProtoReflect.Descriptor instead.
 func (*EndSessionRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndSessionRequest) GetId() string {
@@ -1919,7 +2002,7 @@ type EndSessionResponse struct {
 
 func (x *EndSessionResponse) Reset() {
 	*x = EndSessionResponse{}
-	mi := &file_kaged_api_v1_session_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2014,7 @@ func (x *EndSessionResponse) String() string {
 func (*EndSessionResponse) ProtoMessage() {}
 
 func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_api_v1_session_proto_msgTypes[22]
+	mi := &file_kaged_api_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2027,7 @@ func (x *EndSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessionResponse.ProtoReflect.Descriptor instead.
 func (*EndSessionResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{22}
+	return file_kaged_api_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndSessionResponse) GetSession() *Session {
@@ -1958,7 +2041,7 @@ var File_kaged_api_v1_session_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\"5\n" +
+	"\x1akaged/api/v1/session.proto\x12\fkaged.api.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19kaged/api/v1/budget.proto\x1a\x16kaged/api/v1/run.proto\x1a\x1bkaged/common/v1/error.proto\"5\n" +
 	"\x14ResumeSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\"\x9e\x01\n" +
@@ -2048,7 +2131,7 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	"\vnext_cursor\x18\x02 \x01(\tH\x00R\n" +
 	"nextCursor\x88\x01\x01\x12\x19\n" +
 	"\bhas_more\x18\x03 \x01(\bR\ahasMoreB\x0e\n" +
-	"\f_next_cursor\"\x86\x05\n" +
+	"\f_next_cursor\"\xb8\x05\n" +
 	"\fFoundSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2066,14 +2149,20 @@ const file_kaged_api_v1_session_proto_rawDesc = "" +
 	" \x01(\x05H\x04R\x17maxOutputTokensOverride\x88\x01\x01\x12#\n" +
 	"\rmessage_count\x18\v \x01(\x05R\fmessageCount\x12&\n" +
 	"\fissue_number\x18\f \x01(\x03H\x05R\vissueNumber\x88\x01\x01\x121\n" +
-	"\x12matched_message_id\x18\r \x01(\tH\x06R\x10matchedMessageId\x88\x01\x01B\a\n" +
+	"\x12matched_message_id\x18\r \x01(\tH\x06R\x10matchedMessageId\x88\x01\x01\x120\n" +
+	"\blast_run\x18\x0e \x01(\v2\x15.kaged.api.v1.LastRunR\alastRunB\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_labelB\x11\n" +
 	"\x0f_model_overrideB\x15\n" +
 	"\x13_max_steps_overrideB\x1d\n" +
 	"\x1b_max_output_tokens_overrideB\x0f\n" +
 	"\r_issue_numberB\x15\n" +
-	"\x13_matched_message_id\"#\n" +
+	"\x13_matched_message_id\"\x90\x01\n" +
+	"\aLastRun\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12,\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x16.kaged.api.v1.RunStateR\x05state\x12\x19\n" +
+	"\bended_at\x18\x03 \x01(\x03R\aendedAt\x12,\n" +
+	"\x05error\x18\x04 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\"#\n" +
 	"\x11GetSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"E\n" +
 	"\x12GetSessionResponse\x12/\n" +
@@ -2181,7 +2270,7 @@ func file_kaged_api_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_api_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_kaged_api_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_kaged_api_v1_session_proto_goTypes = []any{
 	(SessionState)(0),              // 0: kaged.api.v1.SessionState
 	(*ResumeSessionRequest)(nil),   // 1: kaged.api.v1.ResumeSessionRequest
@@ -2196,52 +2285,58 @@ var file_kaged_api_v1_session_proto_goTypes = []any{
 	(*SearchSessionsRequest)(nil),  // 10: kaged.api.v1.SearchSessionsRequest
 	(*SearchSessionsResponse)(nil), // 11: kaged.api.v1.SearchSessionsResponse
 	(*FoundSession)(nil),           // 12: kaged.api.v1.FoundSession
-	(*GetSessionRequest)(nil),      // 13: kaged.api.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),     // 14: kaged.api.v1.GetSessionResponse
-	(*Session)(nil),                // 15: kaged.api.v1.Session
-	(*SessionBudget)(nil),          // 16: kaged.api.v1.SessionBudget
-	(*AgentUse)(nil),               // 17: kaged.api.v1.AgentUse
-	(*SessionTotals)(nil),          // 18: kaged.api.v1.SessionTotals
-	(*LiveSubagent)(nil),           // 19: kaged.api.v1.LiveSubagent
-	(*UpdateSessionRequest)(nil),   // 20: kaged.api.v1.UpdateSessionRequest
-	(*UpdateSessionResponse)(nil),  // 21: kaged.api.v1.UpdateSessionResponse
-	(*EndSessionRequest)(nil),      // 22: kaged.api.v1.EndSessionRequest
-	(*EndSessionResponse)(nil),     // 23: kaged.api.v1.EndSessionResponse
-	(*structpb.Value)(nil),         // 24: google.protobuf.Value
-	(*BudgetLimit)(nil),            // 25: kaged.api.v1.BudgetLimit
-	(*BudgetUse)(nil),              // 26: kaged.api.v1.BudgetUse
+	(*LastRun)(nil),                // 13: kaged.api.v1.LastRun
+	(*GetSessionRequest)(nil),      // 14: kaged.api.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),     // 15: kaged.api.v1.GetSessionResponse
+	(*Session)(nil),                // 16: kaged.api.v1.Session
+	(*SessionBudget)(nil),          // 17: kaged.api.v1.SessionBudget
+	(*AgentUse)(nil),               // 18: kaged.api.v1.AgentUse
+	(*SessionTotals)(nil),          // 19: kaged.api.v1.SessionTotals
+	(*LiveSubagent)(nil),           // 20: kaged.api.v1.LiveSubagent
+	(*UpdateSessionRequest)(nil),   // 21: kaged.api.v1.UpdateSessionRequest
+	(*UpdateSessionResponse)(nil),  // 22: kaged.api.v1.UpdateSessionResponse
+	(*EndSessionRequest)(nil),      // 23: kaged.api.v1.EndSessionRequest
+	(*EndSessionResponse)(nil),     // 24: kaged.api.v1.EndSessionResponse
+	(*structpb.Value)(nil),         // 25: google.protobuf.Value
+	(RunState)(0),                  // 26: kaged.api.v1.RunState
+	(*v1.Error)(nil),               // 27: kaged.common.v1.Error
+	(*BudgetLimit)(nil),            // 28: kaged.api.v1.BudgetLimit
+	(*BudgetUse)(nil),              // 29: kaged.api.v1.BudgetUse
 }
 var file_kaged_api_v1_session_proto_depIdxs = []int32{
 	0,  // 0: kaged.api.v1.ResumeSessionResponse.state:type_name -> kaged.api.v1.SessionState
 	0,  // 1: kaged.api.v1.DiscardQueuedResponse.state:type_name -> kaged.api.v1.SessionState
-	24, // 2: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
+	25, // 2: kaged.api.v1.CreateSessionRequest.budget:type_name -> google.protobuf.Value
 	0,  // 3: kaged.api.v1.CreateSessionResponse.state:type_name -> kaged.api.v1.SessionState
 	9,  // 4: kaged.api.v1.ListSessionsResponse.items:type_name -> kaged.api.v1.SessionSummary
 	0,  // 5: kaged.api.v1.SessionSummary.state:type_name -> kaged.api.v1.SessionState
 	12, // 6: kaged.api.v1.SearchSessionsResponse.items:type_name -> kaged.api.v1.FoundSession
 	0,  // 7: kaged.api.v1.FoundSession.state:type_name -> kaged.api.v1.SessionState
-	15, // 8: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
-	0,  // 9: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
-	19, // 10: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
-	18, // 11: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
-	16, // 12: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
-	25, // 13: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
-	26, // 14: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
-	26, // 15: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
-	17, // 16: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
-	24, // 17: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
-	24, // 18: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
-	24, // 19: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
-	24, // 20: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
-	24, // 21: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
-	24, // 22: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
-	15, // 23: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
-	15, // 24: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	13, // 8: kaged.api.v1.FoundSession.last_run:type_name -> kaged.api.v1.LastRun
+	26, // 9: kaged.api.v1.LastRun.state:type_name -> kaged.api.v1.RunState
+	27, // 10: kaged.api.v1.LastRun.error:type_name -> kaged.common.v1.Error
+	16, // 11: kaged.api.v1.GetSessionResponse.session:type_name -> kaged.api.v1.Session
+	0,  // 12: kaged.api.v1.Session.state:type_name -> kaged.api.v1.SessionState
+	20, // 13: kaged.api.v1.Session.live_subagents:type_name -> kaged.api.v1.LiveSubagent
+	19, // 14: kaged.api.v1.Session.totals:type_name -> kaged.api.v1.SessionTotals
+	17, // 15: kaged.api.v1.Session.budget:type_name -> kaged.api.v1.SessionBudget
+	28, // 16: kaged.api.v1.SessionBudget.limit:type_name -> kaged.api.v1.BudgetLimit
+	29, // 17: kaged.api.v1.SessionBudget.spent:type_name -> kaged.api.v1.BudgetUse
+	29, // 18: kaged.api.v1.SessionBudget.reserved:type_name -> kaged.api.v1.BudgetUse
+	18, // 19: kaged.api.v1.SessionBudget.by_agent:type_name -> kaged.api.v1.AgentUse
+	25, // 20: kaged.api.v1.UpdateSessionRequest.label:type_name -> google.protobuf.Value
+	25, // 21: kaged.api.v1.UpdateSessionRequest.model_override:type_name -> google.protobuf.Value
+	25, // 22: kaged.api.v1.UpdateSessionRequest.max_steps_override:type_name -> google.protobuf.Value
+	25, // 23: kaged.api.v1.UpdateSessionRequest.max_output_tokens_override:type_name -> google.protobuf.Value
+	25, // 24: kaged.api.v1.UpdateSessionRequest.issue_number:type_name -> google.protobuf.Value
+	25, // 25: kaged.api.v1.UpdateSessionRequest.budget:type_name -> google.protobuf.Value
+	16, // 26: kaged.api.v1.UpdateSessionResponse.session:type_name -> kaged.api.v1.Session
+	16, // 27: kaged.api.v1.EndSessionResponse.session:type_name -> kaged.api.v1.Session
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_kaged_api_v1_session_proto_init() }
@@ -2250,22 +2345,23 @@ func file_kaged_api_v1_session_proto_init() {
 		return
 	}
 	file_kaged_api_v1_budget_proto_init()
+	file_kaged_api_v1_run_proto_init()
 	file_kaged_api_v1_session_proto_msgTypes[5].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[7].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[8].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[9].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[11].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[14].OneofWrappers = []any{}
-	file_kaged_api_v1_session_proto_msgTypes[17].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[15].OneofWrappers = []any{}
 	file_kaged_api_v1_session_proto_msgTypes[18].OneofWrappers = []any{}
+	file_kaged_api_v1_session_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_api_v1_session_proto_rawDesc), len(file_kaged_api_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -64,7 +64,7 @@ func state(s record.State) apiv1.SessionState { return states[s] }
 //convert:one liveAgents []record.Invocation []*apiv1.LiveSubagent >list
 //convert:one activeRun record.ActiveRun *apiv1.ActiveRun Cage=CageStatus Agents=LiveSubagents
 //convert:one running sessions.Running *apiv1.ListProcessesResponse
-//convert:one foundSession *apiv1.SessionSummary *apiv1.FoundSession >MatchedMessageId=-
+//convert:one foundSession *apiv1.SessionSummary *apiv1.FoundSession >MatchedMessageId=- >LastRun=-
 //convert:one spendSum sessions.Spent *apiv1.SpendSum >CostUsd=in.USD()
 
 // editFromProto reads the fields that distinguish null from absent. It fails with validation_failed for a value of

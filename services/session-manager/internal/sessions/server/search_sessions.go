@@ -25,5 +25,8 @@ func (s *Server) SearchSessions(
 func found(f sessions.Found) *apiv1.FoundSession {
 	s := foundSession(summary(f.Session))
 	s.MatchedMessageId = text(f.Message)
+	if r := f.LastRun; r != nil {
+		s.LastRun = &apiv1.LastRun{Id: r.ID, State: runStates[r.State], EndedAt: r.EndedAt, Error: r.Error.Proto()}
+	}
 	return s
 }

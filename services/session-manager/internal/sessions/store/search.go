@@ -7,12 +7,36 @@ import (
 
 	"kaged.dev/pkg/page"
 	"kaged.dev/pkg/postgres/database"
+	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
 // Search implements [sessions.Store].
 func (s *Sessions) Search(
+	ctx context.Context, owner, project string, words []string, after *page.Key, limit int32,
+) ([]sessions.Found, error) {
+	found, err := s.find(ctx, owner, project, words, after, limit)
+	if err != nil || len(found) == 0 {
+		return found, err
+	}
+	at := make(map[string]int, len(found))
+	ids := make([]string, len(found))
+	for i, f := range found {
+		ids[i], at[f.ID] = f.ID, i
+	}
+	runs, err := db.New(s.db).LastRuns(ctx, ids, owner)
+	for _, r := range runs {
+		found[at[r.SessionID]].LastRun = &record.Run{
+			ID: r.ID, SessionID: r.SessionID, State: record.RunState(r.State), EndedAt: r.EndedAt,
+			Error: failure(r.Error, "The failure of this run"),
+		}
+	}
+	return found, database.Fail(err, "list the latest runs of sessions")
+}
+
+// find returns sessions without their latest runs.
+func (s *Sessions) find(
 	ctx context.Context, owner, project string, words []string, after *page.Key, limit int32,
 ) (found []sessions.Found, err error) {
 	at := page.Key{N: math.MaxInt64}

@@ -19,10 +19,11 @@ const (
 )
 
 // Found is a session that a search found. Message is its first message that has the words; it is "" if the
-// session's name has them or the search has no words.
+// session's name has them or the search has no words. LastRun is the latest of its runs that have ended, or nil.
 type Found struct {
 	record.Session
 	Message string
+	LastRun *record.Run
 }
 
 // Search returns a page of the caller's sessions, newest first. A non-empty project filters them; if q is not nil a

@@ -365,6 +365,48 @@ func (q *Queries) KeepPartial(ctx context.Context, arg KeepPartialParams) error 
 	return err
 }
 
+const lastRuns = `-- name: LastRuns :many
+select r.id, r.session_id, r.state, coalesce(r.error::text, '')::text as error, coalesce(r.ended_at, 0)::bigint as ended_at
+from (select unnest($1::text[]) as session_id) s cross join lateral (select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, outcome, stop_reason, error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes, cancel_requested_at, created_at, started_at, ended_at, cage_status, issue_number, worked_ms, released_at from runs
+  where runs.session_id = s.session_id and runs.owner_user_id = $2 and runs.state not in ('pending', 'running')
+  order by runs.created_at desc, runs.id desc limit 1) r
+`
+
+type LastRunsRow struct {
+	ID        string
+	SessionID string
+	State     string
+	Error     string
+	EndedAt   int64
+}
+
+// The latest run of each session that has ended.
+func (q *Queries) LastRuns(ctx context.Context, sessionIds []string, owner string) ([]LastRunsRow, error) {
+	rows, err := q.db.Query(ctx, lastRuns, sessionIds, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []LastRunsRow{}
+	for rows.Next() {
+		var i LastRunsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.SessionID,
+			&i.State,
+			&i.Error,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listRuns = `-- name: ListRuns :many
 select id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, coalesce(stop_reason, '')::text as stop_reason,
        coalesce(error::text, '')::text as error, tokens_in, tokens_out, cost_total, steps, compiled_hash, prompt_hashes,

@@ -94,3 +94,10 @@ where s.owner_user_id = @owner and s.project_id = @project_id and s.updated_at >
 select id, session_id, state, tokens_in, tokens_out, cost_total, created_at, coalesce(started_at, 0)::bigint as started_at,
        coalesce(ended_at, 0)::bigint as ended_at
 from runs where owner_user_id = @owner and project_id = @project_id order by created_at desc, id desc limit @row_limit;
+
+-- name: LastRuns :many
+-- The latest run of each session that has ended.
+select r.id, r.session_id, r.state, coalesce(r.error::text, '')::text as error, coalesce(r.ended_at, 0)::bigint as ended_at
+from (select unnest(@session_ids::text[]) as session_id) s cross join lateral (select * from runs
+  where runs.session_id = s.session_id and runs.owner_user_id = @owner and runs.state not in ('pending', 'running')
+  order by runs.created_at desc, runs.id desc limit 1) r;
