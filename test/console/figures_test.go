@@ -135,6 +135,9 @@ func BenchmarkFigures(b *testing.B) {
 		if strings.Contains(r.LastText(), "burst") {
 			return fakellm.Step{fakellm.Deltas(deltas, 10, 10*time.Second/deltas), fakellm.Say(" the end of the burst")}
 		}
+		if strings.Contains(r.LastText(), "talk") {
+			return fakellm.Step{fakellm.Deltas(100, 10, 100*time.Millisecond), fakellm.Say(" the end of the talk")}
+		}
 		return fakellm.Step{fakellm.Say("An answer.")}
 	})
 	id, second := w.session(b, "long", ""), w.session(b, "long too", "")
@@ -171,6 +174,13 @@ func BenchmarkFigures(b *testing.B) {
 		b.ReportMetric(100*(page.metric(b, "TaskDuration")-before)/time.Since(began).Seconds(), "burst-task-percent")
 		b.ReportMetric(rendererPSS(b), "burst-renderer-pss-MB")
 		b.ReportMetric(eval[float64](b, page, `p95(window.latency)`), "burst-message-to-paint-p95-ms")
+
+		// A stream with the pace of a person who reads along.
+		eval[bool](b, page, `(window.latency = [], true)`)
+		w.do(b, "POST", "/api/v1/sessions/"+second+"/messages", map[string]any{"content": "talk"}, nil)
+		w.idle(b, second)
+		page.until(b, "the end of the talk", `document.querySelector(".rows").textContent.includes("the end of the talk")`)
+		b.ReportMetric(eval[float64](b, page, `p95(window.latency)`), "talk-message-to-paint-p95-ms")
 
 		page.open(b, w, "/sessions/"+id)
 		page.shows(b, fmt.Sprintf("Answer %d", turns))

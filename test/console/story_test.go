@@ -42,6 +42,7 @@ func TestStory(t *testing.T) {
 	b.run(t, "start a task", chromedp.SendKeys(chromedp.CSS(".starter textarea"), "clean up"),
 		chromedp.Click(chromedp.CSS(".starter button.primary")))
 	b.shows(t, "I delete it.")
+	b.watch(t, "I delete it")
 	b.run(t, "the question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
 	b.until(t, "the title counts", `document.title.startsWith("(1) ")`)
 	if got := eval[string](t, b, `document.querySelector(".ask-box").innerText`); got != "unlink doomed.txt" {
@@ -54,6 +55,8 @@ func TestStory(t *testing.T) {
 	second.open(t, w, eval[string](t, b, `location.pathname`))
 	second.shows(t, "another window holds this session")
 	second.run(t, "the same question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
+	second.shows(t, "I delete it.")
+	second.watch(t, "I delete it")
 	if _, err := os.Stat(doomed); err != nil {
 		t.Fatalf("the file went before anybody answered: %v", err)
 	}
@@ -78,24 +81,41 @@ func TestStory(t *testing.T) {
 	second.shows(t, "out")
 	second.shows(t, "err")
 	b.shows(t, "exit 3")
+	// Stored answers replaced live ones in both windows, and the windows changed their roles: no text was ever gone.
+	b.kept(t)
+	second.kept(t)
 }
 
-// wordWatch counts a word in the conversation at every change of the page and at every frame, and records each time at
-// which the count has decreased.
-const wordWatch = `(() => {
-	window.lost = [];
-	let most = 0;
-	const look = () => {
-		const text = document.querySelector(".rows")?.textContent ?? "";
-		const now = text.split(/word7\b/).length - 1;
-		if (now < most) lost.push(Math.round(performance.now()) + " ms: " + now + " of " + most + ": " + text.slice(-400));
-		most = Math.max(most, now);
-	};
-	new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
-	const frame = () => { look(); requestAnimationFrame(frame) };
-	frame();
-	return most === 1;
-})()`
+// watch counts words in the conversation at every change of the page and at every frame, and records each time at
+// which the count has decreased. The words must be there once.
+func (b *browser) watch(t testing.TB, words string) {
+	t.Helper()
+	if !eval[bool](t, b, `(() => {
+		window.lost = [];
+		let most = 0;
+		const look = () => {
+			const text = document.querySelector(".rows")?.textContent ?? "";
+			const now = text.split(/`+words+`\b/).length - 1;
+			if (now < most)
+				lost.push(Math.round(performance.now()) + " ms: " + now + " of " + most + ": " + text.slice(-400));
+			most = Math.max(most, now);
+		};
+		new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
+		const frame = () => { look(); requestAnimationFrame(frame) };
+		frame();
+		return most === 1;
+	})()`) {
+		t.Errorf("%q is not there once:\n%s", words, b.text())
+	}
+}
+
+// kept fails the test for each time at which watched words were gone.
+func (b *browser) kept(t testing.TB) {
+	t.Helper()
+	for _, one := range eval[[]string](t, b, `lost`) {
+		t.Errorf("words were gone: %s", one)
+	}
+}
 
 // kaged is killed while an open page streams an answer, and started again. The page shows this, reconnects by itself,
 // shows that the run was interrupted, keeps the draft, and shows the next answer once and completely. Visible text of
@@ -116,9 +136,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "word20")
-	if !eval[bool](t, b, wordWatch) {
-		t.Error("word7 is not there once")
-	}
+	b.watch(t, "word7")
 	b.run(t, "a draft", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "a draft"))
 	w.daemon.Kill()
 	<-w.daemon.Done()
@@ -145,9 +163,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 		!strings.HasPrefix(answers[1], "word0 word1 ") || !strings.HasSuffix(answers[1], "word38 word39") {
 		t.Errorf("the answers are %q", answers)
 	}
-	for _, one := range eval[[]string](t, b, `lost`) {
-		t.Errorf("a word was gone: %s", one)
-	}
+	b.kept(t)
 	// An answer that the provider sent in many blocks is one row even after a reload.
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "word39")

@@ -11,6 +11,21 @@ const seldom = 15_000;
 const atWork = 5000;
 const atRest = 60_000;
 
+const lookedKey = "kaged.looked";
+/** The number of failed runs that are remembered as looked at. */
+const lookedKept = 500;
+
+function readLooked(): string[] {
+  try {
+    return (localStorage.getItem(lookedKey) ?? "").split(" ").filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** hasFailed reports whether a session rests after a run that failed. */
+export const hasFailed = (one: FoundSession) => one.state === "failed" || one.state === "idle" && one.last_run?.state === "failed";
+
 const wanted: Wanted = (frame) => frame.type !== "issue.created" && frame.type !== "issue.updated" && frame.type !== "system.hello";
 
 /** Inbox has the pending approvals, the running work and the recent sessions, for the whole console. */
@@ -25,7 +40,10 @@ class Inbox {
   error = $state.raw<unknown>(null);
   now = $state(Date.now());
   notify = $state(localStorage.getItem("kaged.notify") === "yes");
-  waiting = $derived(this.approvals.length);
+  /** The sessions whose latest run has failed, unless the operator has looked at it. */
+  failed = $derived(this.sessions.filter((one) => hasFailed(one) && !this.looked.has(one.last_run?.id ?? one.id)));
+  waiting = $derived(this.approvals.length + this.failed.length);
+  private looked = $state.raw(new Set<string>(readLooked()));
   private timer: ReturnType<typeof setTimeout> | undefined;
   private known = new Set<string>();
   private running = new Set<string>();
@@ -83,6 +101,7 @@ class Inbox {
       this.tell(approvals.items, sessions.items);
       this.approvals = approvals.items;
       this.sessions = sessions.items;
+      this.look();
       this.more = sessions.has_more;
       this.processes = processes;
       this.loaded = true;
@@ -97,6 +116,14 @@ class Inbox {
     else this.soon(document.hidden ? seldom : often);
   }
 
+  /** look remembers that the operator has looked at a failure: of a session, or of the session in view. */
+  look(id = document.hidden ? "" : /^\/sessions\/(\w+)/.exec(location.pathname)?.[1] ?? ""): void {
+    const one = this.failed.find((found) => found.id === id);
+    if (!one) return;
+    this.looked = new Set([...this.looked, one.last_run?.id ?? one.id].slice(-lookedKept));
+    localStorage.setItem(lookedKey, [...this.looked].join(" "));
+  }
+
   /** tell shows browser notifications of new approvals and ended runs, one per session, unless the session is in view. */
   private tell(approvals: Approval[], sessions: FoundSession[]): void {
     for (const one of approvals) {
@@ -106,7 +133,7 @@ class Inbox {
     const running = new Set(sessions.filter((one) => one.state === "running").map((one) => one.id));
     for (const id of this.running) {
       const now = sessions.find((one) => one.id === id);
-      if (now && !running.has(id)) this.say(id, now.state === "failed" ? "has failed" : "is done", sessions);
+      if (now && !running.has(id)) this.say(id, hasFailed(now) ? "has failed" : "is done", sessions);
     }
     this.running = running;
   }

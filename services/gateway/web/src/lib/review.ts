@@ -4,6 +4,9 @@ import { parse, type Line } from "./diff";
 /** Comment is an operator's comment on a line. */
 export interface Comment { path: string; side: "old" | "new"; line: number; text: string; code: string }
 
+/** Typed is a comment that is being written: its file, its place as a key, and its text. */
+export interface Typed { path: string; where: string; text: string }
+
 /** Change is a changed file in the review. */
 export interface Change extends FileChange {
   /** The earlier path of a renamed file, "" for another. */

@@ -66,8 +66,16 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
   return rows;
 }
 
+const estimates = new WeakMap<Row, number>();
+
 /** height estimates the height of a row before it is drawn, in pixels. */
 export function height(row: Row): number {
+  let known = estimates.get(row);
+  if (known === undefined) estimates.set(row, (known = estimate(row)));
+  return known;
+}
+
+function estimate(row: Row): number {
   switch (row.kind) {
     case "turn": return 58 + 24 * lines(row.turn.text, 90);
     case "end": return row.log.error || stopText(row.log) ? 62 : 34;

@@ -10,13 +10,13 @@ const olderPage = 200;
 const newPages = 5;
 
 /**
- * Milliseconds: the interval between two drawings of new frames, the time of a picture on the screen, and the most that one drawing counts.
- * Drawing takes at most one part in costParts of the time.
+ * Drawing new frames takes at most this share of the time, so that a burst leaves time for the operator; a slow stream is drawn frame by frame.
+ * Milliseconds: the drawing that may be done at once after a pause, the time of a picture on the screen, and the most that one drawing counts.
  */
-const drawEvery = 48;
+const drawShare = 1 / 6;
+const drawSaved = 60;
 const frameTime = 17;
 const mostCost = 100;
-const costParts = 4;
 
 /** The delay after a model call until the cost is read again. No frame has the cost. */
 const costSoon = 1500;
@@ -37,8 +37,9 @@ export class SessionView {
   private queue: Frame[] = [];
   private drawing = 0;
   private drawn = 0;
-  /** The duration of the last drawing, from the frames to the screen. */
-  private cost = 0;
+  /** The time that drawing may take, negative after a drawing that took more, and when it was computed. */
+  private spare = drawSaved;
+  private spareAt = 0;
   private readonly painted = new MessageChannel();
   private pause: ReturnType<typeof setTimeout> | undefined;
   private gone = false;
@@ -61,7 +62,7 @@ export class SessionView {
   private olderPage: Promise<void> | null = null;
 
   constructor(readonly id: string) {
-    this.painted.port1.onmessage = () => { this.cost = Math.min(mostCost, performance.now() - this.drawn); };
+    this.painted.port1.onmessage = () => { this.spare -= Math.min(mostCost, performance.now() - this.drawn); };
     void this.begin();
   }
 
@@ -141,10 +142,13 @@ export class SessionView {
     else this.draw();
   }
 
-  /** draw applies what has come before the next paint: every so many milliseconds, less often on a slow machine. */
+  /** draw applies what has come before the next paint, or later if drawing has taken its share of the time. */
   private draw(): void {
     if (this.drawing || this.pause !== undefined) return;
-    const wait = this.drawn + Math.max(drawEvery, costParts * this.cost) - performance.now();
+    const now = performance.now();
+    this.spare = Math.min(drawSaved, this.spare + (now - this.spareAt) * drawShare);
+    this.spareAt = now;
+    const wait = -this.spare / drawShare;
     if (wait > frameTime) {
       this.pause = setTimeout(() => {
         this.pause = undefined;

@@ -6,14 +6,21 @@ type Json = Record<string, unknown>;
 export const asObject = (value: unknown): Json => (value && typeof value === "object" && !Array.isArray(value) ? (value as Json) : {});
 export const text = (value: unknown): string => (typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value));
 
-/** resultOf parses the result of a call; most tools return JSON. */
+const results = new WeakMap<ToolCall, Json>();
+
+/** resultOf parses the result of a call, once; most tools return JSON. */
 export function resultOf(call: ToolCall): Json {
   if (!call.output) return {};
-  try {
-    return asObject(JSON.parse(call.output));
-  } catch {
-    return {};
+  let known = results.get(call);
+  if (!known) {
+    try {
+      known = asObject(JSON.parse(call.output));
+    } catch {
+      known = {};
+    }
+    results.set(call, known);
   }
+  return known;
 }
 
 export interface Summary {

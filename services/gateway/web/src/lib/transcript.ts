@@ -126,6 +126,15 @@ export class Transcript {
     this.before = before;
   }
 
+  /** lastText returns the text of the operator's last message. */
+  lastText(): string {
+    for (let i = this.entries.length - 1; i >= 0; i--) {
+      const entry = this.entries[i]!;
+      if ("turn" in entry && entry.turn.own) return entry.turn.text;
+    }
+    return "";
+  }
+
   /** forget removes the stored conversation, to be read again. */
   forget(): void {
     for (const entry of this.entries) if ("log" in entry) this.logs.delete(entry.log);
