@@ -19,8 +19,13 @@ func newModule(env *host.Env) (host.Service, error) {
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
+	records := ""
+	if !env.DataDir.IsZero() && !env.Private { // a process for one command has no audit
+		records = env.DataDir.Join("lsp-pool", "records.json")
+	}
 	return New(cfg, Deps{
-		Log: env.Log, Servers: env.File.LSP.Servers, LookupEnv: os.LookupEnv, NoSandbox: env.NoSandbox,
+		Records: records,
+		Log:     env.Log, Servers: env.File.LSP.Servers, LookupEnv: os.LookupEnv, NoSandbox: env.NoSandbox,
 		Sandbox: sandboxsupervisorv1.NewSandboxServiceClient(env.Dial("sandbox-supervisor")),
 	})
 }

@@ -26,6 +26,7 @@ type pool struct {
 	lsppoolv1.LSPPoolServiceClient
 	t       *testing.T
 	root    string
+	opts    host.Options
 	running *testkit.Running
 }
 
@@ -45,10 +46,26 @@ func serve(t *testing.T, text string) *pool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pool{t: t, root: root, running: testkit.Start(t, h)}
-	p.LSPPoolServiceClient = lsppoolv1.NewLSPPoolServiceClient(h.Dial("lsp-pool"))
+	p := &pool{t: t, root: root, opts: opts}
+	p.start(h)
 	t.Cleanup(func() { testkit.Stop(t, p.running) })
 	return p
+}
+
+func (p *pool) start(h *host.Host) {
+	p.running = testkit.Start(p.t, h)
+	p.LSPPoolServiceClient = lsppoolv1.NewLSPPoolServiceClient(h.Dial("lsp-pool"))
+}
+
+// restart stops both, and starts them on the same data.
+func (p *pool) restart() {
+	p.t.Helper()
+	testkit.Stop(p.t, p.running)
+	h, err := host.New(p.opts, lsppool.Module, sandboxsupervisor.Module)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.start(h)
 }
 
 // fake starts both with a fake server in a mode.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/sandbox/env"
 	"kaged.dev/services/lsp-pool/internal/adapter/sandbox"
 	"kaged.dev/services/lsp-pool/internal/adapter/watch"
@@ -27,12 +28,15 @@ type Deps struct {
 	LookupEnv func(string) (string, bool)
 	// NoSandbox is true if cages are switched off in this daemon.
 	NoSandbox bool
+	// Records is the file of the audit records that tool-runner has not stored yet; empty for memory only.
+	Records string
 }
 
 // Service is the pool of language servers.
 type Service struct {
-	pool   *core.Pool
-	server *server.Server
+	records *late.Log
+	pool    *core.Pool
+	server  *server.Server
 }
 
 // New builds the service; no goroutine and no program starts.
@@ -46,7 +50,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			Command: s.Command, Extensions: s.Extensions, Settings: s.Settings, Env: s.Env, Read: s.Read, Memory: s.Memory,
 		}
 	}
+	records := late.New(deps.Records, deps.Log)
 	pool := core.New(core.Options{
+		Records: records,
 		Entries: core.With(core.Builtin(), overrides), Idle: cfg.Idle.D(), Restarts: cfg.Restarts,
 		StartTimeout: cfg.StartTimeout.D(),
 		QueryTimeout: cfg.QueryTimeout.D(), StopGrace: cfg.StopGrace.D(), Wait: cfg.Wait.D(), Quiet: cfg.Quiet.D(),
@@ -60,7 +66,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			return env.Build(deps.LookupEnv, declared)
 		},
 	}, sandbox.New(deps.Sandbox), func(root string) core.Tree { return watch.New(root, deps.Log) }, deps.Log)
-	return &Service{pool: pool, server: server.New(pool)}, nil
+	return &Service{records: records, pool: pool, server: server.New(pool)}, nil
 }
 
 // Register adds the service to a gRPC server.
@@ -68,8 +74,15 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	lsppoolv1.RegisterLSPPoolServiceServer(r, s.server)
 }
 
-// Drain implements host.Drainer: the streams that hold servers end, queries are answered.
-func (s *Service) Drain(context.Context) { s.pool.Drain() }
+// Start implements host.Starter. It reads the records of an earlier process.
+func (s *Service) Start(context.Context) error {
+	s.records.Load()
+	return nil
+}
+
+// Drain implements host.Drainer: the streams that hold servers end, and the servers. The watches of records end after
+// the records of that. Queries are answered.
+func (s *Service) Drain(ctx context.Context) { s.pool.Drain(ctx) }
 
 // Run stops idle servers until ctx ends, then all servers, and returns when they have ended.
 func (s *Service) Run(ctx context.Context) error { return s.pool.Run(ctx) }

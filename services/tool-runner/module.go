@@ -44,6 +44,7 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	if !env.DataDir.IsZero() && !env.Private { // in a process for one command the background processes end with it
 		deps.Processes = env.DataDir.Join("tool-runner", "processes")
+		deps.Records = env.DataDir.Join("tool-runner", "records.json")
 		deps.Images = env.DataDir.Join("tool-runner", "changes")
 	}
 	return New(cfg, deps)

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -37,6 +38,8 @@ type Deps struct {
 	Issues issuev1.IssueToolServiceClient
 	// Journal is the folder of the journal of file changes; empty for no journal, as in a test.
 	Journal string
+	// Records is the file of the audit records that session-manager has not stored yet; empty for memory only.
+	Records string
 	// Images is the folder of the content of files before their first change by a session; empty for no images.
 	Images string
 	// Processes is the folder of the tables of background processes; if it is empty the tables are in memory only.
@@ -58,7 +61,7 @@ type Deps struct {
 
 // Service is the tool runner.
 //
-// Goroutines: one that holds the language servers, which ends with Run.
+// Goroutines: one that holds the language servers and one that receives their records, which end with Run.
 type Service struct {
 	languages *lsppool.Client
 	runner    *core.Runner
@@ -69,6 +72,7 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	opts := cfg.options()
 	opts.Journal, opts.Images, opts.Processes.Dir = deps.Journal, deps.Images, deps.Processes
+	opts.Records = deps.Records
 	opts.Rules.Within = deps.ProjectsRoot
 	opts.Changed = logChanges(deps.Log)
 	opts.Dispatch.Forbidden, opts.Dispatch.Memory = deps.Forbidden, deps.Memory
@@ -105,9 +109,12 @@ func (s *Service) Start(ctx context.Context) error { return s.runner.Start(ctx) 
 // continue.
 func (s *Service) Drain(ctx context.Context) { s.runner.Drain(ctx) }
 
-// Run holds the language servers until ctx ends, and then ends every running call.
+// Run holds the language servers and receives their records until ctx ends, and then ends every running call.
 func (s *Service) Run(ctx context.Context) error {
+	var relay sync.WaitGroup
+	relay.Go(func() { s.runner.RelayRecords(ctx, s.languages.Watch) })
 	s.languages.Hold(ctx)
+	relay.Wait()
 	s.runner.Stop()
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/late"
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
 
@@ -41,6 +42,8 @@ type Options struct {
 	Environment func(caged bool, declared map[string]string) map[string]string
 	// Caging determines whether the server of a caller without a cage has one.
 	Caging Caging
+	// Records receives the records that no answer returns.
+	Records *late.Log
 }
 
 // Pool holds servers. It is safe for concurrent use.
@@ -52,6 +55,8 @@ type Pool struct {
 	now      func() time.Time
 	draining chan struct{} // closed by drain
 	drain    func()
+	drained  chan struct{} // closed by finish, when the records of the servers' ends are in the log
+	finish   func()
 
 	mu      sync.Mutex // guards the fields below
 	servers map[string]*server
@@ -62,10 +67,11 @@ type Pool struct {
 
 // New returns a pool without servers. watch watches the files below a root.
 func New(opts Options, launcher Launcher, watch func(root string) Tree, log *slog.Logger) *Pool {
-	draining := make(chan struct{})
+	draining, drained := make(chan struct{}), make(chan struct{})
 	return &Pool{
 		opts: opts, launcher: launcher, watch: watch, log: log, now: time.Now, servers: map[string]*server{},
 		trees: map[string]*tree{}, draining: draining, drain: sync.OnceFunc(func() { close(draining) }),
+		drained: drained, finish: sync.OnceFunc(func() { close(drained) }),
 	}
 }
 
@@ -81,10 +87,15 @@ func (p *Pool) Run(ctx context.Context) error {
 			p.mu.Lock()
 			p.closed = true
 			p.mu.Unlock()
-			p.each(func(*server) bool { return true }, func(s *server) { s.stop(context.WithoutCancel(ctx), Shutdown) })
+			p.endAll(context.WithoutCancel(ctx))
 			return nil
 		}
 	}
+}
+
+// endAll stops all servers.
+func (p *Pool) endAll(ctx context.Context) {
+	p.each(func(*server) bool { return true }, func(s *server) { s.end(ctx, Shutdown) })
 }
 
 // endIdle stops servers that had no query for long, and removes those that do not run.
@@ -94,7 +105,7 @@ func (p *Pool) endIdle(ctx context.Context) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.users == 0 && s.run != nil && now.Sub(s.used) >= p.opts.Idle
-	}, func(s *server) { s.stop(ctx, idleTime) })
+	}, func(s *server) { s.end(ctx, idleTime) })
 }
 
 // each calls do with the wanted servers in parallel, and returns when all calls have returned.
@@ -152,7 +163,7 @@ const (
 )
 
 // Stop stops servers and returns them. They start again with the next query. With the reason Unload they are also
-// removed, and Stop returns the records that no answer has returned.
+// removed, and Stop returns the records that no answer has returned; for other reasons these go to the log.
 func (p *Pool) Stop(
 	ctx context.Context, f Filter, reason string,
 ) (list []contract.RunningLanguageServer, records []contract.Record) {
@@ -162,6 +173,8 @@ func (p *Pool) Stop(
 		if reason == Unload {
 			records = append(records, s.takeRecords()...)
 			p.drop(s)
+		} else {
+			s.release()
 		}
 	}
 	return list, records
@@ -212,7 +225,7 @@ func (p *Pool) find(v View, lang, file string, warm bool) (*server, error) {
 		return s, nil
 	}
 	if p.closed {
-		return nil, fault.New(fault.Unavailable, "The language servers are being stopped.").With("subsystem", "lsp-pool")
+		return nil, stopping()
 	}
 	if len(p.servers) >= p.opts.Servers && !p.forget() {
 		return nil, fault.New(fault.RateLimited, "There are %d language servers; no more are started.",

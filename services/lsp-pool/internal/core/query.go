@@ -123,10 +123,11 @@ func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Co
 			}
 			s.give()
 		}
-		if err == nil { // the error has no records; the next answer returns them
+		if err == nil {
 			a.Records = s.takeRecords()
 		}
 		if err == nil || ctx.Err() != nil || try > 0 || !errors.Is(err, lsp.ErrServer) {
+			s.release() // an error has no records
 			return a, p.failed(ctx, s, q, limit, err)
 		}
 	}
@@ -225,6 +226,11 @@ func completeness(c *lsp.Client, restarted bool) Completeness {
 			reason += ": " + text
 		}
 		return Completeness{State: stateIndexing, Percent: t.Percent, Reason: reason + "."}
+	}
+	if warning := c.Warning(); warning != "" {
+		return Completeness{
+			State: "partial", Percent: -1, Reason: "The language server calls its answers incomplete: " + sentence(warning),
+		}
 	}
 	if restarted {
 		return Completeness{

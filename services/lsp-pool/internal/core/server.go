@@ -13,6 +13,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
@@ -76,6 +77,7 @@ type server struct {
 	failed   bool
 	log      string
 	records  []contract.Record // the records of events between queries
+	asked    string            // the session of the last query
 }
 
 // running is a running server.
@@ -120,6 +122,7 @@ func (s *server) take(ctx context.Context, session string) (run *running, restar
 		return nil, false, ctx.Err()
 	}
 	s.mu.Lock()
+	s.asked = session
 	old := s.run
 	if old != nil && !old.over() {
 		s.users++
@@ -184,7 +187,7 @@ func (s *server) crashed(run *running, session string) {
 	s.note("code.lsp.server_crashed", fields)
 }
 
-// note stores a record until the next query returns it. s.mu is held.
+// note stores a record until the next query returns it, or [server.release] is called. s.mu is held.
 func (s *server) note(event string, fields map[string]any) {
 	fields["language"], fields["project_id"] = s.entry.Lang, s.view.ProjectID
 	if len(s.records) < 64 {
@@ -206,6 +209,19 @@ func (s *server) takeRecords() []contract.Record {
 	list := s.records
 	s.records = nil
 	return list
+}
+
+// release moves the records to the log of late records, because no answer will return them.
+func (s *server) release() {
+	s.mu.Lock()
+	records, session := s.records, s.asked
+	s.records = nil
+	s.mu.Unlock()
+	list := make([]late.Record, len(records))
+	for i, r := range records {
+		list[i] = late.Record{Session: session, Project: s.view.ProjectID, Record: r}
+	}
+	s.pool.opts.Records.Add(list...)
 }
 
 // start starts the program and connects to it.
@@ -268,6 +284,7 @@ func (s *server) connect(ctx context.Context, run *running) (err error) {
 		Files: files{run.root}, Root: run.root.Path(), Settings: s.entry.Settings, Language: s.entry.language,
 		MessageBytes: s.pool.opts.MessageBytes, DocumentBytes: s.pool.opts.DocumentBytes, Documents: s.pool.opts.Documents,
 		Quiet: s.pool.opts.Quiet, Pulls: s.entry.Pulls, Versions: s.entry.Versions,
+		Status: s.entry.Status,
 	})
 	return err
 }
@@ -331,17 +348,45 @@ func (s *server) notConnected(ctx context.Context, err error, process Process) e
 		With("lang", s.entry.Lang).With("log", s.tail())
 }
 
-// stop stops the server if it runs, and returns when it has ended. It resets the number of crashes.
+// end stops the server, and releases its records.
+func (s *server) end(ctx context.Context, reason string) {
+	s.stop(ctx, reason)
+	s.release()
+}
+
+// forgive resets the number of crashes.
+func (s *server) forgive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.crashes, s.failed = map[string]int{}, false
+}
+
+// lastSession returns the session of the last query.
+func (s *server) lastSession() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
+// stop stops the server if it runs, and returns when it has ended. It resets the number of crashes. If ctx ends during
+// a start of the server, stop does nothing.
 func (s *server) stop(ctx context.Context, reason string) {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return
+	}
 	s.mu.Lock()
 	run := s.run
 	s.run = nil
-	s.crashes = map[string]int{}
-	s.failed = false
 	s.mu.Unlock()
+	defer s.forgive()
 	if run == nil {
+		return
+	}
+	if run.over() { // it crashed, and no query has noticed
+		s.crashed(run, s.lastSession())
 		return
 	}
 	polite, cancel := context.WithTimeout(ctx, s.pool.opts.StopGrace)

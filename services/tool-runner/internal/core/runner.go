@@ -14,6 +14,7 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/sandbox"
 	"kaged.dev/pkg/shellguard"
 	"kaged.dev/pkg/syntax"
@@ -57,6 +58,8 @@ type Options struct {
 	Images  string
 	// Journal is the folder of the journal of file changes; it may be empty.
 	Journal string
+	// Records is the file of the late records that no watcher has acknowledged; empty for memory only.
+	Records string
 	// LateEvery is the interval at which watchers receive the processes that ended between runs.
 	LateEvery time.Duration
 	// KeepRuns is the time for which a handed over run is kept for its next harness.
@@ -109,6 +112,7 @@ type Runner struct {
 	processes  *processes.Table
 	runs       *runs.Runs
 	debuggers  *debugging.Runs
+	records    *late.Log     // of debug sessions and language servers
 	leaving    chan struct{} // closed at the begin of Drain
 	draining   chan struct{} // closed when Drain has waited for the runs
 	runEnded   chan struct{} // gets a token when the last run of a session has ended
@@ -137,13 +141,15 @@ type Runner struct {
 
 // New returns a runner of the whole catalogue. It starts no goroutine and touches no file; see [Runner.Start].
 func New(opts Options, deps Deps) (*Runner, error) {
+	records := late.New(opts.Records, deps.Log)
 	r := &Runner{
-		calls: calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told),
+		records: records,
+		calls:   calls.New(opts.Calls), reads: reads.New(opts.Sessions, opts.Files), told: new(language.Told),
 		servers: deps.Servers, commands: deps.Commands, project: opts.Project,
 		cagesOnly: deps.CagesOnly,
 		cages:     deps.Cages, inventory: deps.Inventory, shell: opts.Tools.Shell,
 		processes: processes.New(deps.Background, deps.Log, opts.Processes), runs: runs.New(),
-		debuggers: debugging.NewRuns(deps.Debuggers),
+		debuggers: debugging.NewRuns(deps.Debuggers, records),
 		leaving:   make(chan struct{}), draining: make(chan struct{}), runEnded: make(chan struct{}, 1),
 		lateEvery: opts.LateEvery, keepRuns: opts.KeepRuns,
 		parsers:   syntax.NewParsers(opts.Tools.Syntax.Parsers),
@@ -198,6 +204,7 @@ func (r *Runner) Start(ctx context.Context) error {
 		return fault.Wrap(err, fault.Internal, "The self-test of structural search failed: %v.", err)
 	}
 	r.processes.Open()
+	r.records.Load()
 	if r.journalDir != "" {
 		change.Recover(r.journalDir, r.log)
 	}
@@ -438,7 +445,10 @@ func (r *Runner) EndSession(ctx context.Context, session string) ([]contract.Rec
 	if len(found) > 0 {
 		records = append(records, foundRecord(session, found))
 	}
-	return append(records, r.debuggers.Take(session)...), err
+	for _, l := range r.records.Take(func(l late.Record) bool { return l.Session == session && l.Project == "" }) {
+		records = append(records, l.Record)
+	}
+	return records, err
 }
 
 // foundRecord returns the record of files that cages without a holder created and that tools outside cages run.

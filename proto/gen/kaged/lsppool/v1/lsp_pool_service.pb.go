@@ -546,7 +546,8 @@ type QueryResponse struct {
 	Actions []*CodeAction `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Capabilities, or the answer to request, as JSON.
 	Json string `protobuf:"bytes,8,opt,name=json,proto3" json:"json,omitempty"`
-	// The audit records of server events.
+	// The audit records of server events before and during the query. Those of a failed query, and of servers' ends, go to
+	// WatchRecords.
 	Records       []*v1.AuditRecord `protobuf:"bytes,9,rep,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1788,6 +1789,125 @@ func (*HoldServersEvent) Descriptor() ([]byte, []int) {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{21}
 }
 
+// WatchRecordsRequest is one message of a watcher.
+type WatchRecordsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The record that was stored, or empty.
+	Acknowledged  string `protobuf:"bytes,1,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRecordsRequest) Reset() {
+	*x = WatchRecordsRequest{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRecordsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRecordsRequest) ProtoMessage() {}
+
+func (x *WatchRecordsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRecordsRequest.ProtoReflect.Descriptor instead.
+func (*WatchRecordsRequest) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *WatchRecordsRequest) GetAcknowledged() string {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return ""
+}
+
+// WatchRecordsEvent is a record.
+type WatchRecordsEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, a ULID; a repeated record has the same id.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The session of the server's last query.
+	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The project of the server.
+	ProjectId string `protobuf:"bytes,3,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
+	// The record, to be stored once.
+	Record        *v1.AuditRecord `protobuf:"bytes,4,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRecordsEvent) Reset() {
+	*x = WatchRecordsEvent{}
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRecordsEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRecordsEvent) ProtoMessage() {}
+
+func (x *WatchRecordsEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRecordsEvent.ProtoReflect.Descriptor instead.
+func (*WatchRecordsEvent) Descriptor() ([]byte, []int) {
+	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WatchRecordsEvent) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WatchRecordsEvent) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *WatchRecordsEvent) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
+}
+
+func (x *WatchRecordsEvent) GetRecord() *v1.AuditRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 var File_kaged_lsppool_v1_lsp_pool_service_proto protoreflect.FileDescriptor
 
 const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
@@ -1915,7 +2035,16 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\fcaged_reason\x18\x05 \x01(\tR\vcagedReason\x12\x18\n" +
 	"\ainstall\x18\x06 \x01(\tR\ainstall\"\x14\n" +
 	"\x12HoldServersRequest\"\x12\n" +
-	"\x10HoldServersEvent*\xd1\x02\n" +
+	"\x10HoldServersEvent\"9\n" +
+	"\x13WatchRecordsRequest\x12\"\n" +
+	"\facknowledged\x18\x01 \x01(\tR\facknowledged\"\x97\x01\n" +
+	"\x11WatchRecordsEvent\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x03 \x01(\tR\tprojectId\x124\n" +
+	"\x06record\x18\x04 \x01(\v2\x1c.kaged.common.v1.AuditRecordR\x06record*\xd1\x02\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACTION_DIAGNOSTICS\x10\x01\x12\x15\n" +
@@ -1936,12 +2065,13 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"StopReason\x12\x1b\n" +
 	"\x17STOP_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aSTOP_REASON_PROJECT_UNLOAD\x10\x01\x12\x1f\n" +
-	"\x1bSTOP_REASON_DAEMON_SHUTDOWN\x10\x022\xda\x03\n" +
+	"\x1bSTOP_REASON_DAEMON_SHUTDOWN\x10\x022\xba\x04\n" +
 	"\x0eLSPPoolService\x12H\n" +
 	"\x05Query\x12\x1e.kaged.lsppool.v1.QueryRequest\x1a\x1f.kaged.lsppool.v1.QueryResponse\x12_\n" +
 	"\vListServers\x12$.kaged.lsppool.v1.ListServersRequest\x1a%.kaged.lsppool.v1.ListServersResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\vStopServers\x12$.kaged.lsppool.v1.StopServersRequest\x1a%.kaged.lsppool.v1.StopServersResponse\x12Y\n" +
-	"\vHoldServers\x12$.kaged.lsppool.v1.HoldServersRequest\x1a\".kaged.lsppool.v1.HoldServersEvent0\x01\x12_\n" +
+	"\vHoldServers\x12$.kaged.lsppool.v1.HoldServersRequest\x1a\".kaged.lsppool.v1.HoldServersEvent0\x01\x12^\n" +
+	"\fWatchRecords\x12%.kaged.lsppool.v1.WatchRecordsRequest\x1a#.kaged.lsppool.v1.WatchRecordsEvent(\x010\x01\x12_\n" +
 	"\vFindServers\x12$.kaged.lsppool.v1.FindServersRequest\x1a%.kaged.lsppool.v1.FindServersResponse\"\x03\x90\x02\x01\x1a\x05\xba\xbe\x18\x01\x04B\xbd\x01\n" +
 	"\x14com.kaged.lsppool.v1B\x13LspPoolServiceProtoP\x01Z.kaged.dev/proto/gen/kaged/lsppool/v1;lsppoolv1\xa2\x02\x03KLX\xaa\x02\x10Kaged.Lsppool.V1\xca\x02\x10Kaged\\Lsppool\\V1\xe2\x02\x1cKaged\\Lsppool\\V1\\GPBMetadata\xea\x02\x12Kaged::Lsppool::V1b\x06proto3"
 
@@ -1958,7 +2088,7 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_lsppool_v1_lsp_pool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_kaged_lsppool_v1_lsp_pool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
 	(Action)(0),                      // 0: kaged.lsppool.v1.Action
 	(StopReason)(0),                  // 1: kaged.lsppool.v1.StopReason
@@ -1984,14 +2114,16 @@ var file_kaged_lsppool_v1_lsp_pool_service_proto_goTypes = []any{
 	(*FoundServer)(nil),              // 21: kaged.lsppool.v1.FoundServer
 	(*HoldServersRequest)(nil),       // 22: kaged.lsppool.v1.HoldServersRequest
 	(*HoldServersEvent)(nil),         // 23: kaged.lsppool.v1.HoldServersEvent
-	(*v1.CagePolicy)(nil),            // 24: kaged.common.v1.CagePolicy
-	(*v1.LanguageServer)(nil),        // 25: kaged.common.v1.LanguageServer
-	(*v1.AuditRecord)(nil),           // 26: kaged.common.v1.AuditRecord
-	(*v1.RunningLanguageServer)(nil), // 27: kaged.common.v1.RunningLanguageServer
+	(*WatchRecordsRequest)(nil),      // 24: kaged.lsppool.v1.WatchRecordsRequest
+	(*WatchRecordsEvent)(nil),        // 25: kaged.lsppool.v1.WatchRecordsEvent
+	(*v1.CagePolicy)(nil),            // 26: kaged.common.v1.CagePolicy
+	(*v1.LanguageServer)(nil),        // 27: kaged.common.v1.LanguageServer
+	(*v1.AuditRecord)(nil),           // 28: kaged.common.v1.AuditRecord
+	(*v1.RunningLanguageServer)(nil), // 29: kaged.common.v1.RunningLanguageServer
 }
 var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
-	24, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
-	25, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
+	26, // 0: kaged.lsppool.v1.View.cage:type_name -> kaged.common.v1.CagePolicy
+	27, // 1: kaged.lsppool.v1.View.servers:type_name -> kaged.common.v1.LanguageServer
 	2,  // 2: kaged.lsppool.v1.QueryRequest.view:type_name -> kaged.lsppool.v1.View
 	0,  // 3: kaged.lsppool.v1.QueryRequest.action:type_name -> kaged.lsppool.v1.Action
 	3,  // 4: kaged.lsppool.v1.QueryRequest.changed:type_name -> kaged.lsppool.v1.FileChange
@@ -2002,7 +2134,7 @@ var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
 	11, // 9: kaged.lsppool.v1.QueryResponse.hover:type_name -> kaged.lsppool.v1.Hover
 	12, // 10: kaged.lsppool.v1.QueryResponse.edits:type_name -> kaged.lsppool.v1.FileEdit
 	13, // 11: kaged.lsppool.v1.QueryResponse.actions:type_name -> kaged.lsppool.v1.CodeAction
-	26, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
+	28, // 12: kaged.lsppool.v1.QueryResponse.records:type_name -> kaged.common.v1.AuditRecord
 	7,  // 13: kaged.lsppool.v1.Location.start:type_name -> kaged.lsppool.v1.Place
 	7,  // 14: kaged.lsppool.v1.Location.end:type_name -> kaged.lsppool.v1.Place
 	8,  // 15: kaged.lsppool.v1.Symbol.location:type_name -> kaged.lsppool.v1.Location
@@ -2010,27 +2142,30 @@ var file_kaged_lsppool_v1_lsp_pool_service_proto_depIdxs = []int32{
 	8,  // 17: kaged.lsppool.v1.Hover.location:type_name -> kaged.lsppool.v1.Location
 	14, // 18: kaged.lsppool.v1.CodeAction.edits:type_name -> kaged.lsppool.v1.Replacement
 	2,  // 19: kaged.lsppool.v1.ListServersRequest.view:type_name -> kaged.lsppool.v1.View
-	27, // 20: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	29, // 20: kaged.lsppool.v1.ListServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
 	2,  // 21: kaged.lsppool.v1.StopServersRequest.view:type_name -> kaged.lsppool.v1.View
 	1,  // 22: kaged.lsppool.v1.StopServersRequest.reason:type_name -> kaged.lsppool.v1.StopReason
-	27, // 23: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
-	26, // 24: kaged.lsppool.v1.StopServersResponse.records:type_name -> kaged.common.v1.AuditRecord
+	29, // 23: kaged.lsppool.v1.StopServersResponse.servers:type_name -> kaged.common.v1.RunningLanguageServer
+	28, // 24: kaged.lsppool.v1.StopServersResponse.records:type_name -> kaged.common.v1.AuditRecord
 	21, // 25: kaged.lsppool.v1.FindServersResponse.servers:type_name -> kaged.lsppool.v1.FoundServer
-	4,  // 26: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
-	15, // 27: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
-	17, // 28: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
-	22, // 29: kaged.lsppool.v1.LSPPoolService.HoldServers:input_type -> kaged.lsppool.v1.HoldServersRequest
-	19, // 30: kaged.lsppool.v1.LSPPoolService.FindServers:input_type -> kaged.lsppool.v1.FindServersRequest
-	5,  // 31: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
-	16, // 32: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
-	18, // 33: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
-	23, // 34: kaged.lsppool.v1.LSPPoolService.HoldServers:output_type -> kaged.lsppool.v1.HoldServersEvent
-	20, // 35: kaged.lsppool.v1.LSPPoolService.FindServers:output_type -> kaged.lsppool.v1.FindServersResponse
-	31, // [31:36] is the sub-list for method output_type
-	26, // [26:31] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	28, // 26: kaged.lsppool.v1.WatchRecordsEvent.record:type_name -> kaged.common.v1.AuditRecord
+	4,  // 27: kaged.lsppool.v1.LSPPoolService.Query:input_type -> kaged.lsppool.v1.QueryRequest
+	15, // 28: kaged.lsppool.v1.LSPPoolService.ListServers:input_type -> kaged.lsppool.v1.ListServersRequest
+	17, // 29: kaged.lsppool.v1.LSPPoolService.StopServers:input_type -> kaged.lsppool.v1.StopServersRequest
+	22, // 30: kaged.lsppool.v1.LSPPoolService.HoldServers:input_type -> kaged.lsppool.v1.HoldServersRequest
+	24, // 31: kaged.lsppool.v1.LSPPoolService.WatchRecords:input_type -> kaged.lsppool.v1.WatchRecordsRequest
+	19, // 32: kaged.lsppool.v1.LSPPoolService.FindServers:input_type -> kaged.lsppool.v1.FindServersRequest
+	5,  // 33: kaged.lsppool.v1.LSPPoolService.Query:output_type -> kaged.lsppool.v1.QueryResponse
+	16, // 34: kaged.lsppool.v1.LSPPoolService.ListServers:output_type -> kaged.lsppool.v1.ListServersResponse
+	18, // 35: kaged.lsppool.v1.LSPPoolService.StopServers:output_type -> kaged.lsppool.v1.StopServersResponse
+	23, // 36: kaged.lsppool.v1.LSPPoolService.HoldServers:output_type -> kaged.lsppool.v1.HoldServersEvent
+	25, // 37: kaged.lsppool.v1.LSPPoolService.WatchRecords:output_type -> kaged.lsppool.v1.WatchRecordsEvent
+	20, // 38: kaged.lsppool.v1.LSPPoolService.FindServers:output_type -> kaged.lsppool.v1.FindServersResponse
+	33, // [33:39] is the sub-list for method output_type
+	27, // [27:33] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_kaged_lsppool_v1_lsp_pool_service_proto_init() }
@@ -2045,7 +2180,7 @@ func file_kaged_lsppool_v1_lsp_pool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc), len(file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,11 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LSPPoolService_Query_FullMethodName       = "/kaged.lsppool.v1.LSPPoolService/Query"
-	LSPPoolService_ListServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/ListServers"
-	LSPPoolService_StopServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/StopServers"
-	LSPPoolService_HoldServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/HoldServers"
-	LSPPoolService_FindServers_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/FindServers"
+	LSPPoolService_Query_FullMethodName        = "/kaged.lsppool.v1.LSPPoolService/Query"
+	LSPPoolService_ListServers_FullMethodName  = "/kaged.lsppool.v1.LSPPoolService/ListServers"
+	LSPPoolService_StopServers_FullMethodName  = "/kaged.lsppool.v1.LSPPoolService/StopServers"
+	LSPPoolService_HoldServers_FullMethodName  = "/kaged.lsppool.v1.LSPPoolService/HoldServers"
+	LSPPoolService_WatchRecords_FullMethodName = "/kaged.lsppool.v1.LSPPoolService/WatchRecords"
+	LSPPoolService_FindServers_FullMethodName  = "/kaged.lsppool.v1.LSPPoolService/FindServers"
 )
 
 // LSPPoolServiceClient is the client API for LSPPoolService service.
@@ -46,6 +47,11 @@ type LSPPoolServiceClient interface {
 	// HoldServers holds the servers for as long as the stream lasts; its first event confirms that. The end of the
 	// last stream, even by a caller's crash, ends all servers.
 	HoldServers(ctx context.Context, in *HoldServersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldServersEvent], error)
+	// WatchRecords streams the audit records that no answer has returned, such as that of an idle server's end. The
+	// caller names in each request the record that it has stored; the first request has an empty name. A record that was
+	// not acknowledged is sent again to the next watcher, with the same id, also after kill -9 of the pool. A pool that
+	// stops ends its servers, and then the stream, with unavailable.
+	WatchRecords(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRecordsRequest, WatchRecordsEvent], error)
 	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
 	FindServers(ctx context.Context, in *FindServersRequest, opts ...grpc.CallOption) (*FindServersResponse, error)
 }
@@ -107,6 +113,19 @@ func (c *lSPPoolServiceClient) HoldServers(ctx context.Context, in *HoldServersR
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LSPPoolService_HoldServersClient = grpc.ServerStreamingClient[HoldServersEvent]
 
+func (c *lSPPoolServiceClient) WatchRecords(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRecordsRequest, WatchRecordsEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LSPPoolService_ServiceDesc.Streams[1], LSPPoolService_WatchRecords_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRecordsRequest, WatchRecordsEvent]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LSPPoolService_WatchRecordsClient = grpc.BidiStreamingClient[WatchRecordsRequest, WatchRecordsEvent]
+
 func (c *lSPPoolServiceClient) FindServers(ctx context.Context, in *FindServersRequest, opts ...grpc.CallOption) (*FindServersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FindServersResponse)
@@ -137,6 +156,11 @@ type LSPPoolServiceServer interface {
 	// HoldServers holds the servers for as long as the stream lasts; its first event confirms that. The end of the
 	// last stream, even by a caller's crash, ends all servers.
 	HoldServers(*HoldServersRequest, grpc.ServerStreamingServer[HoldServersEvent]) error
+	// WatchRecords streams the audit records that no answer has returned, such as that of an idle server's end. The
+	// caller names in each request the record that it has stored; the first request has an empty name. A record that was
+	// not acknowledged is sent again to the next watcher, with the same id, also after kill -9 of the pool. A pool that
+	// stops ends its servers, and then the stream, with unavailable.
+	WatchRecords(grpc.BidiStreamingServer[WatchRecordsRequest, WatchRecordsEvent]) error
 	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
 	FindServers(context.Context, *FindServersRequest) (*FindServersResponse, error)
 	mustEmbedUnimplementedLSPPoolServiceServer()
@@ -160,6 +184,9 @@ func (UnimplementedLSPPoolServiceServer) StopServers(context.Context, *StopServe
 }
 func (UnimplementedLSPPoolServiceServer) HoldServers(*HoldServersRequest, grpc.ServerStreamingServer[HoldServersEvent]) error {
 	return status.Error(codes.Unimplemented, "method HoldServers not implemented")
+}
+func (UnimplementedLSPPoolServiceServer) WatchRecords(grpc.BidiStreamingServer[WatchRecordsRequest, WatchRecordsEvent]) error {
+	return status.Error(codes.Unimplemented, "method WatchRecords not implemented")
 }
 func (UnimplementedLSPPoolServiceServer) FindServers(context.Context, *FindServersRequest) (*FindServersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindServers not implemented")
@@ -250,6 +277,13 @@ func _LSPPoolService_HoldServers_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LSPPoolService_HoldServersServer = grpc.ServerStreamingServer[HoldServersEvent]
 
+func _LSPPoolService_WatchRecords_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LSPPoolServiceServer).WatchRecords(&grpc.GenericServerStream[WatchRecordsRequest, WatchRecordsEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LSPPoolService_WatchRecordsServer = grpc.BidiStreamingServer[WatchRecordsRequest, WatchRecordsEvent]
+
 func _LSPPoolService_FindServers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FindServersRequest)
 	if err := dec(in); err != nil {
@@ -297,6 +331,12 @@ var LSPPoolService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "HoldServers",
 			Handler:       _LSPPoolService_HoldServers_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchRecords",
+			Handler:       _LSPPoolService_WatchRecords_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "kaged/lsppool/v1/lsp_pool_service.proto",

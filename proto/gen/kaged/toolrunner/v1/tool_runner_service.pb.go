@@ -2868,7 +2868,10 @@ type WorkspaceEvent struct {
 	//
 	//	*WorkspaceEvent_Record
 	//	*WorkspaceEvent_State
-	Event         isWorkspaceEvent_Event `protobuf_oneof:"event"`
+	Event isWorkspaceEvent_Event `protobuf_oneof:"event"`
+	// The project of a record about more than its session, such as a language server that sessions share. The session is
+	// then the last of them; the record is to be stored although it may have ended.
+	ProjectId     string `protobuf:"bytes,6,opt,name=project_id,json=projectId,proto3" json:"project_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2947,6 +2950,13 @@ func (x *WorkspaceEvent) GetState() WorkspaceState {
 		}
 	}
 	return WorkspaceState_WORKSPACE_STATE_UNSPECIFIED
+}
+
+func (x *WorkspaceEvent) GetProjectId() string {
+	if x != nil {
+		return x.ProjectId
+	}
+	return ""
 }
 
 type isWorkspaceEvent_Event interface {
@@ -4683,14 +4693,16 @@ const file_kaged_toolrunner_v1_tool_runner_service_proto_rawDesc = "" +
 	"\x12EndSessionResponse\x122\n" +
 	"\x05audit\x18\x01 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\";\n" +
 	"\x15WatchWorkspaceRequest\x12\"\n" +
-	"\facknowledged\x18\x01 \x01(\tR\facknowledged\"\xd4\x01\n" +
+	"\facknowledged\x18\x01 \x01(\tR\facknowledged\"\xf3\x01\n" +
 	"\x0eWorkspaceEvent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x15\n" +
 	"\x06run_id\x18\x03 \x01(\tR\x05runId\x126\n" +
 	"\x06record\x18\x04 \x01(\v2\x1c.kaged.common.v1.AuditRecordH\x00R\x06record\x12;\n" +
-	"\x05state\x18\x05 \x01(\x0e2#.kaged.toolrunner.v1.WorkspaceStateH\x00R\x05stateB\a\n" +
+	"\x05state\x18\x05 \x01(\x0e2#.kaged.toolrunner.v1.WorkspaceStateH\x00R\x05state\x12\x1d\n" +
+	"\n" +
+	"project_id\x18\x06 \x01(\tR\tprojectIdB\a\n" +
 	"\x05event\"\x97\x01\n" +
 	"\x10ViewDebugRequest\x12\x1d\n" +
 	"\n" +

@@ -95,8 +95,9 @@ type ToolRunnerServiceClient interface {
 	// HoldWorkspace announces a process that runs agents, for as long as the stream lasts. The first event confirms
 	// that. The end of the last stream, even by kill -9 of the process, ends the language servers.
 	HoldWorkspace(ctx context.Context, in *HoldWorkspaceRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldWorkspaceEvent], error)
-	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
-	// while no run of their session was held. The caller names in each request the event that it has stored; the
+	// WatchWorkspace streams the workspace's events between calls: the records of background processes and debug sessions
+	// that ended while no run of their session was held, and of language servers that ended, by idleness or with the
+	// processes that needed them. The caller names in each request the event that it has stored; the
 	// first request has an empty name. An event that was not acknowledged is sent again to the next watcher, with the
 	// same id, also after kill -9 of the workspace. Several watchers may receive the same event. The first event of a
 	// stream is the workspace's state. A workspace that stops sends that it drains, and waits until its runs are handed over.
@@ -455,8 +456,9 @@ type ToolRunnerServiceServer interface {
 	// HoldWorkspace announces a process that runs agents, for as long as the stream lasts. The first event confirms
 	// that. The end of the last stream, even by kill -9 of the process, ends the language servers.
 	HoldWorkspace(*HoldWorkspaceRequest, grpc.ServerStreamingServer[HoldWorkspaceEvent]) error
-	// WatchWorkspace streams the workspace's events between calls: the records of background processes that ended
-	// while no run of their session was held. The caller names in each request the event that it has stored; the
+	// WatchWorkspace streams the workspace's events between calls: the records of background processes and debug sessions
+	// that ended while no run of their session was held, and of language servers that ended, by idleness or with the
+	// processes that needed them. The caller names in each request the event that it has stored; the
 	// first request has an empty name. An event that was not acknowledged is sent again to the next watcher, with the
 	// same id, also after kill -9 of the workspace. Several watchers may receive the same event. The first event of a
 	// stream is the workspace's state. A workspace that stops sends that it drains, and waits until its runs are handed over.

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"kaged.dev/pkg/contract"
-	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
+	"kaged.dev/pkg/late"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+
+	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
 // Watch implements [sessions.Tools].
@@ -20,11 +22,8 @@ func (w *Workspaces) Watch(ctx context.Context, workspace string, to sessions.Wa
 	if err != nil {
 		return err
 	}
-	for {
+	return late.Receive(func() (late.Record, error) {
 		event, err := stream.Recv()
-		if err != nil {
-			return err
-		}
 		switch event.GetState() {
 		case toolrunnerv1.WorkspaceState_WORKSPACE_STATE_SERVING:
 			to.State(false)
@@ -32,17 +31,11 @@ func (w *Workspaces) Watch(ctx context.Context, workspace string, to sessions.Wa
 			to.State(true)
 		}
 		if event.GetRecord() == nil {
-			continue // of an unknown type
+			return late.Record{}, err
 		}
-		stored, err := to.Store(event.GetSessionId(), event.GetId(), contract.RecordFromProto(event.GetRecord()))
-		if err != nil {
-			return err
-		}
-		if !stored {
-			continue
-		}
-		if err := stream.Send(&toolrunnerv1.WatchWorkspaceRequest{Acknowledged: event.GetId()}); err != nil {
-			return err
-		}
-	}
+		return late.Record{
+			ID: event.GetId(), Session: event.GetSessionId(), Run: event.GetRunId(), Project: event.GetProjectId(),
+			Record: contract.RecordFromProto(event.GetRecord()),
+		}, err
+	}, to.Store, func(id string) error { return stream.Send(&toolrunnerv1.WatchWorkspaceRequest{Acknowledged: id}) })
 }

@@ -12,6 +12,7 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/page"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
@@ -211,22 +212,20 @@ func (s *Sessions) ToolsEnded(ctx context.Context, session string, ended []contr
 }
 
 // LateRecord implements [sessions.Store].
-func (s *Sessions) LateRecord(
-	ctx context.Context, workspace, session, id string, r contract.Record,
-) (stored bool, err error) {
+func (s *Sessions) LateRecord(ctx context.Context, workspace string, r late.Record) (stored bool, err error) {
 	err = database.InTx(ctx, s.db, func(tx database.DB) error {
-		of, err := db.New(tx).OwnerOfLive(ctx, session, workspace)
+		of, err := db.New(tx).OwnerOfLate(ctx, r.Session, workspace, r.Project)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		late := audit.Of(r)
-		late.ID, late.UserID, late.ProjectID, late.SessionID = id, of.OwnerUserID, of.ProjectID, session
-		late.RunID, _ = r.Payload["run_id"].(string)
+		a := audit.Of(r.Record)
+		a.ID, a.UserID, a.ProjectID, a.SessionID = r.ID, of.OwnerUserID, of.ProjectID, r.Session
+		a.RunID, _ = r.Record.Payload["run_id"].(string)
 		stored = true
-		return auditstore.Append(ctx, tx, []audit.Record{late})
+		return auditstore.Append(ctx, tx, []audit.Record{a})
 	})
 	return stored && err == nil, database.Fail(err, "store a late record")
 }

@@ -2,37 +2,26 @@ package debugging
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"kaged.dev/pkg/contract"
-	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/retry"
 )
 
-// Late is a record about a debug session that no result has included.
-type Late struct {
-	ID, Session, Run string
-	Record           contract.Record
-}
-
-// maxLate is the maximum number of kept late records.
-const maxLate = 4096
-
-// Runs are [Debuggers] that know the runs that have debugged, and keep the records of their sessions' ends until they
-// are reported. They are in memory, so the end of this process loses them.
+// Runs are [Debuggers] that know the runs that have debugged, and put the records of their sessions' ends into a log.
 type Runs struct {
 	Debuggers
+	records *late.Log
 
-	mu   sync.Mutex                  // guards the fields below
+	mu   sync.Mutex                  // guards runs
 	runs map[[2]string]chan struct{} // by session and run; closed at its first debug session
-	late map[string][]Late           // by session
 }
 
 // NewRuns returns runs of debuggers.
-func NewRuns(debuggers Debuggers) *Runs {
-	return &Runs{Debuggers: debuggers, runs: map[[2]string]chan struct{}{}, late: map[string][]Late{}}
+func NewRuns(debuggers Debuggers, records *late.Log) *Runs {
+	return &Runs{Debuggers: debuggers, records: records, runs: map[[2]string]chan struct{}{}}
 }
 
 // Start implements Debuggers.
@@ -117,7 +106,7 @@ func (r *Runs) Tell(
 	return nil
 }
 
-// End ends the debug sessions of a run, of all runs of a session for "", and keeps their records.
+// End ends the debug sessions of a run, of all runs of a session for "", and logs their records.
 func (r *Runs) End(ctx context.Context, session, run string) error {
 	r.mu.Lock()
 	debugged := false
@@ -132,46 +121,10 @@ func (r *Runs) End(ctx context.Context, session, run string) error {
 		return nil
 	}
 	records, err := r.EndRun(ctx, session, run)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, record := range records {
-		if len(r.late[session]) < maxLate {
-			r.late[session] = append(r.late[session], Late{ident.New(), session, run, record})
-		}
+	list := make([]late.Record, len(records))
+	for i, record := range records {
+		list[i] = late.Record{Session: session, Run: run, Record: record}
 	}
+	r.records.Add(list...)
 	return err
-}
-
-// Late returns the late records of all sessions that skip does not exclude.
-func (r *Runs) Late(skip func(session string) bool) (list []Late) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for session, late := range r.late {
-		if !skip(session) {
-			list = append(list, late...)
-		}
-	}
-	slices.SortFunc(list, func(a, b Late) int { return slices.Compare([]byte(a.ID), []byte(b.ID)) })
-	return list
-}
-
-// Told drops a late record.
-func (r *Runs) Told(session, id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	left := slices.DeleteFunc(r.late[session], func(l Late) bool { return l.ID == id })
-	if r.late[session] = left; len(left) == 0 {
-		delete(r.late, session)
-	}
-}
-
-// Take returns and drops the late records of a session.
-func (r *Runs) Take(session string) (records []contract.Record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range r.late[session] {
-		records = append(records, l.Record)
-	}
-	delete(r.late, session)
-	return records
 }

@@ -3,6 +3,7 @@ package debugging
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/late"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,7 +47,7 @@ func TestTell(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{third: make(chan struct{})}
-		r := NewRuns(p)
+		r := NewRuns(p, late.New("", slog.New(slog.DiscardHandler)))
 		ctx, cancel := context.WithCancel(t.Context())
 		var told []string
 		done := make(chan error)

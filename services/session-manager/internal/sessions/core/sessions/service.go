@@ -18,6 +18,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/page"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
@@ -55,9 +56,10 @@ type Store interface {
 	// Workspaces returns the names of the workspaces, without the default one, in which an operator's commands may
 	// run.
 	Workspaces(ctx context.Context, owner string) ([]string, error)
-	// LateRecord stores an audit record of a session under an id, once however often it is called. It stores no record
-	// of an unknown or ended session: the end of a session brings such records itself.
-	LateRecord(ctx context.Context, workspace, session, id string, r contract.Record) (stored bool, err error)
+	// LateRecord stores an audit record of a session under its id, once however often it is called. It stores no record
+	// of an unknown session, and none of an ended session, whose end brings such records itself, unless the record is of
+	// the session's project.
+	LateRecord(ctx context.Context, workspace string, r late.Record) (stored bool, err error)
 	// ToolsToEnd returns up to limit sessions that ended at or before a Unix time in milliseconds and whose workspace
 	// may not know of it, oldest first, without those of the workspaces in except. ToolsEnded marks the workspace of
 	// one as told, and appends the audit records of the ended processes there; it is idempotent.
@@ -179,7 +181,7 @@ type Watcher struct {
 	// State receives the state of the workspace: as it is at first, and when the workspace begins to drain.
 	State func(draining bool)
 	// Store stores an audit record. A stored record is not passed again; the same record has the same id.
-	Store func(session, id string, r contract.Record) (stored bool, err error)
+	Store func(r late.Record) (stored bool, err error)
 }
 
 // Issues looks up issues of projects.

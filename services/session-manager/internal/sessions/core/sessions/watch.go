@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/late"
 	"kaged.dev/pkg/retry"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
@@ -25,12 +25,12 @@ func (s *Service) watch(ctx context.Context, workspace string) {
 	for range (retry.Pauses{First: 100 * time.Millisecond, Last: s.ToolsRetry, Spread: true}).Each(ctx) {
 		err := s.Tools.Watch(ctx, workspace, Watcher{
 			State: func(draining bool) { s.Live.SetDraining(workspace, draining) },
-			Store: func(session, id string, r contract.Record) (bool, error) {
-				stored, err := s.Store.LateRecord(ctx, workspace, session, id, r)
+			Store: func(r late.Record) (bool, error) {
+				stored, err := s.Store.LateRecord(ctx, workspace, r)
 				if stored {
-					late := audit.Of(r)
-					late.ID, late.SessionID = id, session
-					s.Recorded(late)
+					a := audit.Of(r.Record)
+					a.ID, a.SessionID = r.ID, r.Session
+					s.Recorded(a)
 				}
 				return stored, err
 			},

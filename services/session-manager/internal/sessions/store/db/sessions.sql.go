@@ -331,19 +331,20 @@ func (q *Queries) OwnedSessions(ctx context.Context, owner string, ids []string)
 	return items, nil
 }
 
-const ownerOfLive = `-- name: OwnerOfLive :one
-select owner_user_id, project_id from sessions where id = $1 and workspace = $2 and state <> 'ended' for share
+const ownerOfLate = `-- name: OwnerOfLate :one
+select owner_user_id, project_id from sessions where id = $1 and workspace = $2
+    and case when $3::text = '' then state <> 'ended' else project_id = $3 end for share
 `
 
-type OwnerOfLiveRow struct {
+type OwnerOfLateRow struct {
 	OwnerUserID string
 	ProjectID   string
 }
 
-// Returns no row if the session has ended or is in another workspace.
-func (q *Queries) OwnerOfLive(ctx context.Context, iD string, workspace string) (OwnerOfLiveRow, error) {
-	row := q.db.QueryRow(ctx, ownerOfLive, iD, workspace)
-	var i OwnerOfLiveRow
+// Returns no row if the session is in another workspace, or has ended. For a record of the session's project it may have ended.
+func (q *Queries) OwnerOfLate(ctx context.Context, iD string, workspace string, ofProject string) (OwnerOfLateRow, error) {
+	row := q.db.QueryRow(ctx, ownerOfLate, iD, workspace, ofProject)
+	var i OwnerOfLateRow
 	err := row.Scan(&i.OwnerUserID, &i.ProjectID)
 	return i, err
 }

@@ -76,9 +76,10 @@ order by ended_at limit @row_limit;
 -- Returns no row if the workspace was told before.
 update sessions set tools_to_end = false where id = @id and tools_to_end returning owner_user_id, project_id;
 
--- name: OwnerOfLive :one
--- Returns no row if the session has ended or is in another workspace.
-select owner_user_id, project_id from sessions where id = @id and workspace = @workspace and state <> 'ended' for share;
+-- name: OwnerOfLate :one
+-- Returns no row if the session is in another workspace, or has ended. For a record of the session's project it may have ended.
+select owner_user_id, project_id from sessions where id = @id and workspace = @workspace
+    and case when @of_project::text = '' then state <> 'ended' else project_id = @of_project end for share;
 
 -- name: PatchSession :exec
 -- Null leaves a field unchanged, '' and 0 clear it.
