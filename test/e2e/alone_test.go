@@ -36,9 +36,13 @@ type constellation struct {
 
 func startAlone(t *testing.T, llm *fakellm.Server, env ...string) *constellation {
 	t.Helper()
-	c := &constellation{
-		World: kagedtest.NewWorld(t, kagedtest.FakeModels(llm, "anthropic")), processes: map[string]*kagedtest.Process{},
-	}
+	return startConfigured(t, kagedtest.FakeModels(llm, "anthropic"), env...)
+}
+
+// startConfigured starts each service with toml as the operator's configuration.
+func startConfigured(t *testing.T, toml string, env ...string) *constellation {
+	t.Helper()
+	c := &constellation{World: kagedtest.NewWorld(t, toml), processes: map[string]*kagedtest.Process{}}
 	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t),
 		"KAGED_LISTEN=127.0.0.1:0")
 	c.env = append(c.env, env...)
