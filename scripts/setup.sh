@@ -99,6 +99,47 @@ servers() {
 	touch "$to/installed-$mark"
 }
 
+# rust_analyzer is a language server of the tests. Debian has it since version 13. On an older one the program is unpacked under
+# bin/servers, with the libraries that it needs in newer versions. The stand-in of rustup for a missing component fails.
+rust_analyzer() {
+	local to libs mirror apt deb version=1.85 names
+	rust-analyzer --version >/dev/null 2>&1 && return
+	to=$(cd "$(dirname "$0")/.." && pwd)/bin/servers/rust-analyzer
+	[ -e "$to/installed-$version" ] && return
+	if ! command -v apt-get >/dev/null; then
+		echo "The tests need rust-analyzer. Type  rustup component add rust-analyzer" >&2
+		exit 1
+	fi
+	if ! command -v rustup >/dev/null && apt-cache policy rust-analyzer | grep -q 'Candidate: [0-9]'; then
+		packages+=(rust-analyzer)
+		return
+	fi
+	echo "unpacking rust-analyzer for the tests" >&2
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
+	rm -rf "$to"
+	mkdir -p "$to/bin" "$to/apt/lists/partial" "$to/apt/archives/partial"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror trixie main" >"$to/apt/sources.list"
+	apt=(-qq -o "Dir::Etc::SourceList=$to/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$to/apt/lists"
+		-o "Dir::Cache=$to/apt" -o APT::Sandbox::User=)
+	apt-get "${apt[@]}" update
+	names=$(apt-cache "${apt[@]}" depends rust-analyzer | sed -n 's/.*Depends: \(libstd-rust-.*\)/\1/p')
+	(cd "$to/apt" && apt-get "${apt[@]}" download rust-analyzer "$names" libc6 libgcc-s1 libstdc++6)
+	for deb in "$to"/apt/*.deb; do
+		dpkg -x "$deb" "$to"
+	done
+	libs=$(dirname "$(find "$to/usr/lib" -name 'librustc_driver-*.so' | head -n 1)")
+	cat >"$to/bin/rust-analyzer" <<-EOF
+		#!/bin/sh
+		at=\$(dirname "\$(readlink -f "\$0")")/..
+		libs=\$at/${libs#"$to/"}
+		exec "\$libs"/ld-linux*.so.* --library-path "\$libs:/usr/lib/${libs##*/}:/lib/${libs##*/}" "\$at/usr/bin/rust-analyzer" "\$@"
+	EOF
+	chmod +x "$to/bin/rust-analyzer"
+	"$to/bin/rust-analyzer" --version >&2
+	rm -rf "$to/apt" "$to/usr/share"
+	touch "$to/installed-$version"
+}
+
 # bun is a runtime of the tests. Its package's own install script is not run; the binary is in a package of the platform's.
 bun() {
 	local version=1.4.5 to
@@ -156,6 +197,8 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	[ -e /usr/lib/apache2/modules/mod_auth_openidc.so ] || packages+=(libapache2-mod-auth-openidc)
 	need chromium chromium # the console's tests look at it there
 	servers
+	need cargo cargo
+	rust_analyzer
 	bun
 	dlv
 	[ "$what" = bench ] || console

@@ -40,6 +40,12 @@ func TestRealServers(t *testing.T) {
 			program: "pyright-langserver", name: "a.py", with: "def total() -> int:\n    return \"a\"\n",
 			says: "not assignable", without: "def total() -> int:\n    return 1\n", symbol: "total",
 		},
+		"rust": {
+			program: "rust-analyzer", name: "src/lib.rs",
+			with: "pub fn total(n: i32) -> i32 { n }\npub fn sum() -> i32 { total(1, 2) }\n", says: "expected 1 argument",
+			without: "pub fn total(n: i32) -> i32 { n }\npub fn sum() -> i32 { total(1) }\n", symbol: "sum",
+			more: map[string]string{"Cargo.toml": "[package]\nname = \"m\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"},
+		},
 		"cpp": {
 			program: "clangd-19", name: "a.cpp", with: "int total() { return missing; }\n",
 			says: "undeclared identifier", without: "int total() { return 1; }\n", symbol: "total",

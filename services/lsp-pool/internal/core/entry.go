@@ -26,6 +26,8 @@ type Entry struct {
 	Pulls bool
 	// Versions is true if the first command's server publishes diagnostics with the versions of open files.
 	Versions bool
+	// Status is true if the first command's server reports by experimental/serverStatus when it has loaded.
+	Status bool
 	// Env names further variables of kaged's own environment for the server.
 	Env []string
 	// Vars are further variables for the server. Read are paths outside the project that its cage may read.
@@ -73,7 +75,9 @@ func Builtin() []Entry {
 		{
 			Lang: "rust", Extensions: map[string]string{".rs": "rust"}, Commands: [][]string{{"rust-analyzer"}},
 			Install: "rustup component add rust-analyzer", Env: []string{"CARGO_HOME", "RUSTUP_HOME", "RUSTFLAGS"},
-			Markers: []string{"Cargo.toml"},
+			Markers: []string{"Cargo.toml"}, Status: true,
+			// The errors of cargo check would stay after later changes of a file, until the next check.
+			Settings: map[string]any{"checkOnSave": false, "cachePriming": map[string]any{"enable": false}},
 		},
 		{
 			Lang: "cpp", Extensions: map[string]string{
@@ -136,7 +140,7 @@ func With(list []Entry, overrides map[string]Override) []Entry {
 		}
 		e := &list[i]
 		if len(o.Command) > 0 {
-			e.Commands, e.Pulls, e.Versions, e.Markers = [][]string{o.Command}, false, false, nil
+			e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{o.Command}, false, false, false, nil
 		}
 		if len(o.Extensions) > 0 {
 			e.Extensions = map[string]string{}

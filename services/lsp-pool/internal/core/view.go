@@ -41,7 +41,7 @@ func (v View) entries(list []Entry) []Entry {
 			e = list[i]
 			list = slices.Delete(list, i, i+1)
 		}
-		e.Commands, e.Pulls, e.Versions, e.Markers = [][]string{d.Command}, false, false, nil
+		e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{d.Command}, false, false, false, nil
 		if len(d.Extensions) > 0 {
 			e.Extensions = map[string]string{}
 			for _, ext := range d.Extensions {

@@ -121,6 +121,12 @@ func (s *Server) result(m message) (any, string) {
 	case "workspace/executeCommand":
 		return s.tsserver(m.Params), ""
 	case "test/done":
+		if s.is(Status) {
+			s.send(map[string]any{"method": "experimental/serverStatus", "params": map[string]any{
+				"health": "warning", "quiescent": true, "message": "no\nstandard library",
+			}})
+			return nil, ""
+		}
 		s.send(map[string]any{"method": "$/progress", "params": map[string]any{
 			"token": "t",
 			"value": map[string]any{"kind": "end"},

@@ -40,6 +40,7 @@ const (
 	Fork      = "fork"       // the server starts a process that outlives it
 	Overlap   = "overlap"    // edits of a rename overlap
 	Busy      = "busy"       // a task starts with the handshake and ends with the request test/done
+	Status    = "status"     // test/done reports by experimental/serverStatus that the server has loaded, with a warning
 	Hog       = "hog"        // the first request makes the server use all available memory
 	Bomb      = "bomb"       // the first request makes the server start processes up to the limit
 	CrashOn   = "crash"      // the first request after the handshake ends the server

@@ -46,6 +46,9 @@ type Options struct {
 	Pulls bool
 	// Versions is true if publications about open files name their version. The client also detects it.
 	Versions bool
+	// Status is true if the server reports by experimental/serverStatus when it has loaded. It counts as loading until
+	// then.
+	Status bool
 	// Quiet applies to servers that name no versions: diagnostics of a file count as complete after this time without
 	// a publication.
 	Quiet time.Duration
@@ -68,6 +71,7 @@ type Client struct {
 	watchers  map[string][]watcher    // selected files by registration id
 	published map[string]*publication // by path
 	tasks     map[string]Task         // by token
+	warning   string                  // the reason why the server calls its answers incomplete, or ""
 	numbers   uint64                  // the number of publications
 	versions  bool                    // publications about open files name their version
 	changed   chan struct{}           // closed and replaced at each publication and each end of a task
@@ -97,6 +101,9 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Clien
 		opts: opts, started: time.Now(), dynamic: map[string]string{}, watchers: map[string][]watcher{},
 		published: map[string]*publication{}, tasks: map[string]Task{}, versions: opts.Versions,
 		changed: make(chan struct{}), encoding: UTF16,
+	}
+	if opts.Status {
+		c.tasks[statusTask] = loading
 	}
 	c.docs.open = map[string]*document{}
 	stream := newFrames(conn, opts.MessageBytes)
@@ -146,6 +153,7 @@ func (c *Client) initialize(ctx context.Context) error {
 // preferred; a server may not apply edits.
 var clientCapabilities = json.RawMessage(`{
 "general":{"positionEncodings":["utf-16"]},
+"experimental":{"serverStatusNotification":true},
 "window":{"workDoneProgress":true,"showMessage":{},"showDocument":{"support":false}},
 "workspace":{"applyEdit":false,"configuration":true,"workspaceFolders":true,
   "didChangeConfiguration":{"dynamicRegistration":true},

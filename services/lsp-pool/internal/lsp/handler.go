@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -36,6 +37,8 @@ func (c *Client) told(method string, params json.RawMessage) {
 		c.publish(params)
 	case "$/progress":
 		c.progress(params)
+	case "experimental/serverStatus":
+		c.status(params)
 	}
 }
 
@@ -192,6 +195,44 @@ func (c *Client) progress(params json.RawMessage) {
 		task.Percent = int(min(max(*p.Value.Percentage, 0), 100))
 	}
 	c.tasks[token] = task
+}
+
+// statusTask is the task of a server that reports by experimental/serverStatus whether it is loading. Tokens are not
+// empty.
+const statusTask = ""
+
+// status records whether the server is loading, and the reason why its answers are incomplete. rust-analyzer has
+// moments without a task while it loads.
+func (c *Client) status(params json.RawMessage) {
+	var p struct {
+		Health    string `json:"health"`
+		Quiescent bool   `json:"quiescent"`
+		Message   string `json:"message"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warning = ""
+	if p.Health == "warning" || p.Health == "error" {
+		c.warning = cmp.Or(line(p.Message), "It gives no reason.")
+	}
+	if p.Quiescent {
+		delete(c.tasks, statusTask)
+	} else {
+		c.tasks[statusTask] = loading
+	}
+	c.announce()
+}
+
+var loading = Task{Title: "loading", Percent: -1}
+
+// Warning returns the reason why a server calls its answers incomplete, or "".
+func (c *Client) Warning() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.warning
 }
 
 // line returns a server's text as one short line.

@@ -83,6 +83,7 @@ func connect(t *testing.T, mode string) *rig {
 		Files: disk{}, Root: r.root, Language: func(string) string { return "fake" }, MessageBytes: 8 << 20,
 		DocumentBytes: 1 << 20, Documents: 3,
 		Quiet: 40 * time.Millisecond, Settings: map[string]any{"a": map[string]any{"b": 1}},
+		Status: strings.Contains(mode, fakelsp.Status),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -327,6 +328,22 @@ func TestTasks(t *testing.T) {
 	r.Settle(t.Context(), time.Hour)
 	if tasks := r.Tasks(); len(tasks) != 0 {
 		t.Errorf("tasks %+v", tasks)
+	}
+}
+
+// A server that reports its status counts as loading until it is quiescent, and its warning is kept.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Status+","+fakelsp.Pull)
+	if tasks := r.Tasks(); len(tasks) != 1 || r.Warning() != "" {
+		t.Fatalf("tasks %+v, warning %q", tasks, r.Warning())
+	}
+	if err := r.Call(t.Context(), "test/done", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.Settle(t.Context(), time.Hour)
+	if tasks := r.Tasks(); len(tasks) != 0 || r.Warning() != "no standard library" {
+		t.Errorf("tasks %+v, warning %q", tasks, r.Warning())
 	}
 }
 
