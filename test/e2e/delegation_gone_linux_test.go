@@ -161,10 +161,10 @@ func (c *constellation) killTribe(t *testing.T, victim, dir string) (took time.D
 	if n := len(traces(t, c.World, dir)); n == 0 {
 		t.Fatal("no cage has a trace")
 	}
+	kagedtest.Eventually(t, "a shell and two sleeps run for each of two agents", func() bool {
+		return len(kagedtest.Running(t, "MARK="+dir)) >= 6
+	})
 	working := watch(t, "MARK="+dir)
-	if len(working) < 6 {
-		t.Fatalf("only these processes run: %v", kagedtest.Running(t, "MARK="+dir))
-	}
 	c.processes[victim].Kill()
 	began := time.Now()
 	gone = working.ended(t, began.Add(goneWithin))
