@@ -17,7 +17,7 @@ import (
 // goneWithin is the promised time from the death of a service to the end of everything that its runs have started.
 const goneWithin = 1500 * time.Millisecond
 
-// tribeProject creates a project whose root calls a porter without a cage and a smith in a cage, and the smith an
+// tribeProject creates a project with a root that calls a porter without a cage and a smith in a cage, and the smith an
 // apprentice in another cage.
 func tribeProject(t *testing.T, w *kagedtest.World) string {
 	t.Helper()

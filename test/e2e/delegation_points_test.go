@@ -23,8 +23,8 @@ var turnUse = llm.Usage{Input: 1000, Output: 100}
 
 const turnUSD = (1000*3 + 100*15) / 1e6
 
-// progress is the stored part of a delegation whose session-manager is killed at a point: the number of invocations
-// that have begun, the possible states of the first one after the recovery, and whether the child's command has run.
+// progress is the stored part of a delegation after its session-manager was killed at a point: the number of begun
+// invocations, the possible states of the first one after the recovery, and whether the child's command has run.
 type progress struct {
 	began  int
 	states string
@@ -75,8 +75,8 @@ type trapped struct {
 
 var caseName = regexp.MustCompile(`case-[0-9]+`)
 
-// appender is the model of both agents: the root passes the operator's words to the smith, who appends a line to the
-// file that they name.
+// appender is the model of both agents: the root passes the operator's words to the smith. The smith appends a line to
+// the file that they name.
 func appender(r *fakellm.Request) fakellm.Step {
 	step := delegating(func(r *fakellm.Request) fakellm.Step {
 		if r.Turns() == 0 {
@@ -115,7 +115,7 @@ func (c *trapped) set(t *testing.T, point crash.Point, victim string) {
 }
 
 // kill -9 of each service at each named point of a delegation, under both crash policies. Finished steps are kept and
-// not repeated, a command runs at most once per stored call, and a call whose effects are unknown is marked. Each turn
+// not repeated, a command runs at most once per stored call, and a call of unknown effects is marked. Each turn
 // costs once, each request is charged once, and no process and no cage is left.
 func TestEachServiceKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
