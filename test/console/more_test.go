@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -43,6 +44,42 @@ func TestExport(t *testing.T) {
 	roles := eval[string](t, b, `window.saved[1].trim().split("\n").slice(1).map(line => JSON.parse(line).role).join()`)
 	if roles != "operator,primary" {
 		t.Errorf("the lines are of %s", roles)
+	}
+}
+
+// The form of a session's budget changes US dollars and keeps the other limits, also after a frame with the budget's
+// state.
+func TestBudgetOfASessionInThePage(t *testing.T) {
+	w := start(t, typed)
+	id := w.session(t, "paid", "")
+	path := "/api/v1/sessions/" + id
+	w.do(t, http.MethodPut, path, map[string]any{
+		"budget": map[string]any{"usd": 1, "tokens": 500000, "walltime_ms": 3600000, "unpriced": "allow"},
+	}, nil)
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "Budget")
+	w.do(t, http.MethodPost, path+"/messages", map[string]any{"content": "hello"}, nil)
+	w.idle(t, id)
+	b.until(t, "the use is shown", `/[1-9].* of 500/.test(document.querySelector(".details").innerText)`)
+	b.run(t, "the form", chromedp.Click(`//button[.="Name, model, budget"]`))
+	b.run(t, "a limit", chromedp.SendKeys(chromedp.CSS(`form.stack input[step="0.01"]`), "3"))
+	b.run(t, "save", chromedp.Click(`//button[.="Save"]`))
+	b.shows(t, "Saved; it applies from the next run.")
+	var got struct {
+		Budget struct {
+			Limit struct {
+				USD      float64
+				Tokens   int64
+				Walltime int64 `json:"walltime_ms"`
+				Unpriced string
+			}
+		}
+	}
+	w.do(t, http.MethodGet, path, nil, &got)
+	if l := got.Budget.Limit; l.USD == 1 || l.USD == 0 || l.Tokens != 500000 || l.Walltime != 3600000 ||
+		l.Unpriced != "allow" {
+		t.Errorf("the budget is %+v", l)
 	}
 }
 
