@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	busembedded "kaged.dev/pkg/bus/embedded"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 )
@@ -71,7 +72,8 @@ func (p *barePeer) end() {
 }
 
 // ServePeer runs a bare server until in ends, and writes its addresses to out as one line of JSON. "relay" is a NATS
-// server with a relay to WebSockets, "gateway" a gRPC service behind a grpc-gateway; args[0] is its answer, a
+// server with a relay to WebSockets, "nats" a NATS server as kaged's
+// own, with its streams in the folder args[0]; "gateway" a gRPC service behind a grpc-gateway; args[0] is its answer, a
 // GetSessionResponse in JSON. "replay" writes frames to each socket: args are their number and size.
 func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, args ...string) error {
 	var handler http.Handler
@@ -84,6 +86,13 @@ func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, ar
 		}
 		defer r.close()
 		handler, peer.NATS = r, r.bus.ClientURL()
+	case name == "nats" && len(args) == 1:
+		bus, err := busembedded.Start(busembedded.Options{StoreDir: args[0], Listen: "127.0.0.1:0", Token: "bench"})
+		if err != nil {
+			return err
+		}
+		defer bus.Stop()
+		handler, peer.NATS = http.NotFoundHandler(), bus.URL()
 	case name == "gateway" && len(args) == 1:
 		mux, stop, err := bareGateway(ctx, args[0])
 		if err != nil {

@@ -213,25 +213,37 @@ func (p *barePeer) crowd(ctx context.Context, run string) ([]time.Duration, erro
 	defer publisher.Close()
 	for i := range apiSessions {
 		readers.Go(func() error {
-			next := time.Now()
-			for range apiDeltas {
-				frame := fmt.Appendf(nil, `{"channel":"output","seq":1,"type":"message.delta","payload":`+
-					`{"message_id":"01K0000000000000000000000A","delta":"%d ","kind":"text"}}`, time.Now().UnixNano())
-				if err := publisher.Publish(fmt.Sprintf("%s.%d", run, i), frame); err != nil {
-					return err
-				}
-				next = next.Add(apiPace)
-				time.Sleep(time.Until(next))
-			}
-			return nil
+			return publishDeltas(publisher, fmt.Sprintf("%s.%d", run, i), apiDeltas, apiPace)
 		})
 	}
 	err = readers.Wait()
 	return seen.all, err
 }
 
+// publishDeltas publishes a number of deltas to a subject at a pace, each with the time of its write.
+func publishDeltas(publisher *nats.Conn, subject string, n int, pace time.Duration) error {
+	next := time.Now()
+	for range n {
+		frame := fmt.Appendf(nil, `{"channel":"output","seq":1,"type":"message.delta","payload":`+
+			`{"message_id":"01K0000000000000000000000A","delta":"%d ","kind":"text"}}`, time.Now().UnixNano())
+		if err := publisher.Publish(subject, frame); err != nil {
+			return err
+		}
+		next = next.Add(pace)
+		time.Sleep(time.Until(next))
+	}
+	return nil
+}
+
 // follow reads the deltas of a subject at a socket of its own.
-func (p *barePeer) follow(ctx context.Context, subject string, ready chan<- error) (got []time.Duration, err error) {
+func (p *barePeer) follow(ctx context.Context, subject string, ready chan<- error) ([]time.Duration, error) {
+	return p.followN(ctx, subject, apiDeltas, ready)
+}
+
+// followN is follow for n deltas.
+func (p *barePeer) followN(
+	ctx context.Context, subject string, n int, ready chan<- error,
+) (got []time.Duration, err error) {
 	conn, err := dial(ctx, "ws://"+p.HTTP+"/"+subject)
 	if err == nil {
 		_, _, err = conn.ReadMessage()
@@ -241,7 +253,7 @@ func (p *barePeer) follow(ctx context.Context, subject string, ready chan<- erro
 		return nil, err
 	}
 	defer conn.Close()
-	for range apiDeltas {
+	for range n {
 		_, data, err := conn.ReadMessage()
 		if err != nil {
 			return got, err

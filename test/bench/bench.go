@@ -61,6 +61,8 @@ var measurements = []measurement{
 	{name: "million", run: measureMillion},
 	{name: "context", run: measureContext},
 	{name: "api", run: measureAPI, parts: apiPartNames()},
+	{name: "replicas", run: measureReplicas},
+	{name: "gateway-sockets", run: measureGatewaySockets},
 }
 
 // world has the common parts of the measurements: a model, a folder with a project and a configuration, and a writer
