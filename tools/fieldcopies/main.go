@@ -9,11 +9,15 @@
 //
 // A function counts if its body holds at least two field copies and, beside them, only carriers. A field copy is an
 // element of a struct literal, or an assignment to a field, with a value read from a value of another struct type:
-// a field, a getter, or one of these passed through a conversion or a call with no further argument. Carriers are
+// a field, a getter, or one of these passed through a conversion or a function of one argument. Carriers are
 // declarations, returns, ranges, tests for nil, zero or presence, type switches, append, make and len. Arithmetic,
-// other conditions, calls for effect, goroutines and channels make it a function with a job of its own. Tests and
-// test support are left out, and so is generated code, as that of tools/convert: its fields are typed by a program,
-// which refuses a forgotten one.
+// other conditions, calls for effect, methods with arguments, functions that make a new value such as an id or the
+// time, goroutines and channels make it a function with a job of its own. Tests and test support are left out, and so
+// is generated code, as that of tools/convert: its fields are typed by a program, which refuses a forgotten one.
+//
+// All copied fields of a converter come from one value: a parameter, the receiver, or a part of it. A function that
+// takes them from several, such as the options of a service from its configuration and its dependencies, makes a
+// value that exists in no other form. These are counted and printed as assembly, not as conversions.
 //
 // Usage: fieldcopies [-dir root] [-v] [packages]; the default is every package of the workspace.
 package main
@@ -46,19 +50,22 @@ func main() {
 		fmt.Fprintln(os.Stderr, "fieldcopies:", err)
 		os.Exit(1)
 	}
-	lines, kinds := 0, map[string]int{}
+	total, lines, kinds := 0, 0, map[string]int{}
 	for _, f := range found {
-		lines += f.lines
 		kinds[f.kind]++
+		if f.kind != assembly {
+			total++
+			lines += f.lines
+		}
 		if *verbose {
 			fmt.Printf("%s:%d\t%s\t%d\t%s\n", f.file, f.line, f.kind, f.lines, f.name)
 		}
 	}
-	fmt.Printf("%d functions of %d lines only copy fields", len(found), lines)
+	fmt.Printf("%d functions of %d lines only copy fields", total, lines)
 	for _, kind := range []string{"value", "wire", "row", "packages", "package"} {
 		fmt.Printf("; %s %d", kind, kinds[kind])
 	}
-	fmt.Println()
+	fmt.Printf("; beside them %d assemble a value of several\n", kinds[assembly])
 }
 
 // testSupport matches the packages that only tests import.
@@ -112,7 +119,7 @@ func inFile(fset *token.FileSet, info *types.Info, file *ast.File, dir string) [
 		if !ok || fn.Body == nil {
 			continue
 		}
-		c := &copies{info: info, packages: map[string]bool{}}
+		c := &copies{info: info, packages: map[string]bool{}, sources: newSources(info, fn)}
 		if !c.block(fn.Body) || c.fields < minFields {
 			continue
 		}
@@ -128,6 +135,9 @@ func inFile(fset *token.FileSet, info *types.Info, file *ast.File, dir string) [
 	return found
 }
 
+// assembly is the kind of a function that copies fields of several values into one.
+const assembly = "assembly"
+
 // minFields is the minimum number of fields that a function copies: one field is a choice, two are a structure.
 const minFields = 2
 
@@ -136,10 +146,14 @@ type copies struct {
 	info     *types.Info
 	fields   int
 	packages map[string]bool // the packages that declare the structs
+	sources  *sources
 }
 
 // kind returns the kind of conversion by the packages of the structs.
 func (c *copies) kind(file string) string {
+	if len(c.sources.read) > 1 {
+		return assembly
+	}
 	wire, row := false, false
 	for path := range c.packages {
 		wire = wire || strings.Contains(path, "/proto/gen/")
@@ -241,6 +255,7 @@ func (c *copies) assign(s *ast.AssignStmt) bool {
 func (c *copies) note(to types.Type, value ast.Expr) {
 	if from := c.source(value); from != nil && isStruct(to) && isStruct(from) && !types.Identical(deref(to), deref(from)) {
 		c.fields++
+		c.sources.copied(value)
 		c.declared(from)
 		c.declared(to)
 	}
@@ -360,15 +375,16 @@ func (c *copies) literal(e *ast.CompositeLit) bool {
 }
 
 // call allows builtins, conversions, methods without arguments, and functions of one argument, because they only
-// convert a value.
+// convert a value. A function without arguments makes a new one.
 func (c *copies) call(e *ast.CallExpr) bool {
 	if tv := c.info.Types[e.Fun]; tv.IsType() || tv.IsBuiltin() {
 		return tv.IsType() && c.values(e.Args) || c.builtin(e)
 	}
-	if len(e.Args) > 1 || !c.value(e.Fun) {
-		return false
+	arguments := 1
+	if sel, ok := e.Fun.(*ast.SelectorExpr); ok && c.info.Selections[sel] != nil {
+		arguments = 0
 	}
-	return c.values(e.Args) && c.info.TypeOf(e) != nil
+	return len(e.Args) == arguments && c.value(e.Fun) && c.values(e.Args)
 }
 
 func (c *copies) builtin(e *ast.CallExpr) bool {
