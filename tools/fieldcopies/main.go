@@ -12,8 +12,9 @@
 // a field, a getter, or one of these passed through a conversion or a function of one argument. Carriers are
 // declarations, returns, ranges, tests for nil, zero or presence, type switches, append, make and len. Arithmetic,
 // other conditions, calls for effect, methods with arguments, functions that make a new value such as an id or the
-// time, goroutines and channels make it a function with a job of its own. Tests and test support are left out, and so
-// is generated code, as that of tools/convert: its fields are typed by a program, which refuses a forgotten one.
+// time, maps keyed by a field, changes of the value that is read, goroutines and channels make it a function with a
+// job of its own. Tests and test support are left out, and so is generated code, as that of tools/convert: its fields
+// are typed by a program, which refuses a forgotten one.
 //
 // All copied fields of a converter come from one value: a parameter, the receiver, or a part of it. A function that
 // takes them from several, such as the options of a service from its configuration and its dependencies, makes a
@@ -120,7 +121,7 @@ func inFile(fset *token.FileSet, info *types.Info, file *ast.File, dir string) [
 			continue
 		}
 		c := &copies{info: info, packages: map[string]bool{}, sources: newSources(info, fn)}
-		if !c.block(fn.Body) || c.fields < minFields {
+		if !c.block(fn.Body) || c.fields < minFields || c.sources.changed() {
 			continue
 		}
 		at := fset.Position(fn.Pos())
@@ -243,9 +244,17 @@ func (c *copies) assign(s *ast.AssignStmt) bool {
 		return false
 	}
 	for i, left := range s.Lhs {
-		sel, ok := left.(*ast.SelectorExpr)
-		if ok && i < len(s.Rhs) {
-			c.note(c.info.TypeOf(sel.X), s.Rhs[i])
+		switch left := left.(type) {
+		case *ast.SelectorExpr:
+			c.sources.changes(left)
+			if i < len(s.Rhs) {
+				c.note(c.info.TypeOf(left.X), s.Rhs[i])
+			}
+		case *ast.IndexExpr:
+			_, byField := left.Index.(*ast.SelectorExpr)
+			if _, isMap := c.info.TypeOf(left.X).Underlying().(*types.Map); isMap && byField {
+				return false
+			}
 		}
 	}
 	return c.values(s.Rhs)

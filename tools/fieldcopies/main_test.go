@@ -68,6 +68,18 @@ func rule(v a) b {
 }
 func method(v a, o other) b { return b{X: v.X, Y: v.Y, Name: o.named(v.Name)} }
 func fresh(v a) b           { return b{X: v.X, Y: v.Y, Name: newID()} }
+func index(l []a) map[string]b {
+	m := map[string]b{}
+	for _, v := range l {
+		m[v.Name] = b{X: v.X, Y: v.Y}
+	}
+	return m
+}
+func taken(v *a) b {
+	w := b{X: v.X, Y: v.Y}
+	v.X, v.Y = 0, 0
+	return w
+}
 func effect(v a) b {
 	println(v.X)
 	return b{X: v.X, Y: v.Y}

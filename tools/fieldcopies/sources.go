@@ -11,11 +11,13 @@ type sources struct {
 	info  *types.Info
 	local map[types.Object]map[types.Object]bool
 	read  map[types.Object]bool // the values with at least one copied field
+	set   map[types.Object]bool // the parameters and receivers with an assigned field
 }
 
 func newSources(info *types.Info, fn *ast.FuncDecl) *sources {
 	s := &sources{
 		info: info, local: map[types.Object]map[types.Object]bool{}, read: map[types.Object]bool{},
+		set: map[types.Object]bool{},
 	}
 	ast.Inspect(fn.Body, s.bind)
 	return s
@@ -92,4 +94,21 @@ func (s *sources) copied(value ast.Expr) {
 	for of := range s.of(value) {
 		s.read[of] = true
 	}
+}
+
+// changes notes an assignment to a field.
+func (s *sources) changes(field *ast.SelectorExpr) {
+	if name, ok := field.X.(*ast.Ident); ok {
+		s.set[s.info.Uses[name]] = true
+	}
+}
+
+// changed reports whether the function assigns to a value whose fields it copies.
+func (s *sources) changed() bool {
+	for of := range s.read {
+		if s.set[of] {
+			return true
+		}
+	}
+	return false
 }
