@@ -188,37 +188,71 @@ func (g *Registry) drop(s *Session, cause error) {
 // latest when ctx ends, so that another process can continue it.
 func (g *Registry) Drain(ctx context.Context) {
 	g.shut()
-	var leaving sync.WaitGroup
+	idle := make(chan *Session)
+	var looking, leaving sync.WaitGroup
 	for _, e := range g.all() {
-		leaving.Go(func() {
+		looking.Go(func() {
 			select {
 			case <-e.loaded:
 			case <-ctx.Done(): // the end of the process takes it out
 				return
 			}
-			if e.session != nil {
-				e.session.handOver(ctx)
-				g.leave(ctx, e.session)
+			if e.session == nil {
+				return
 			}
+			if e.session.handOver(ctx); e.session.CurrentRun() == nil {
+				idle <- e.session
+				return
+			}
+			leaving.Go(func() { g.leave(ctx, []*Session{e.session}) })
 		})
 	}
+	leaving.Go(func() { g.leaveTogether(ctx, idle) })
+	looking.Wait()
+	close(idle)
 	leaving.Wait()
 }
 
-// leave releases a session once its run has ended or is handed over.
-func (g *Registry) leave(ctx context.Context, s *Session) {
-	list := []*Session{s}
+// leaveTogether releases the sessions of a channel, at each time all that wait there. Ten thousand idle sessions would
+// otherwise be ten thousand transactions, more than fit into the time of a stop.
+func (g *Registry) leaveTogether(ctx context.Context, idle <-chan *Session) {
+	for s := range idle {
+		list := []*Session{s}
+		for more := true; more; {
+			select {
+			case s, open := <-idle:
+				if more = open; open {
+					list = append(list, s)
+				}
+			default:
+				more = false
+			}
+		}
+		g.leave(ctx, list)
+	}
+}
+
+// leave releases sessions once their runs have ended or are handed over.
+func (g *Registry) leave(ctx context.Context, list []*Session) {
 	awaitRuns(ctx, list)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.CutGrace)
 	defer cancel()
 	g.cut(grace, list)
 	g.part(context.WithoutCancel(ctx), list)
-	if !g.claim(s, true) {
-		return
+	g.claimAndTakeOut(context.WithoutCancel(ctx), list)
+}
+
+// claimAndTakeOut takes out those sessions of the list that nobody else takes out.
+func (g *Registry) claimAndTakeOut(ctx context.Context, list []*Session) {
+	claimed := list[:0]
+	for _, s := range list {
+		if g.claim(s, true) {
+			claimed = append(claimed, s)
+		}
 	}
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), g.Farewell)
+	ctx, done := context.WithTimeout(ctx, g.Farewell)
 	defer done()
-	g.takeOut(last, list)
+	g.takeOut(ctx, claimed)
 }
 
 func (g *Registry) shut() {
@@ -287,13 +321,5 @@ func (g *Registry) close(ctx context.Context) {
 	defer cancel()
 	g.cut(grace, list)
 	g.part(ctx, list)
-	claimed := list[:0]
-	for _, s := range list {
-		if g.claim(s, true) {
-			claimed = append(claimed, s)
-		}
-	}
-	last, done := context.WithTimeout(ctx, g.Farewell)
-	defer done()
-	g.takeOut(last, claimed)
+	g.claimAndTakeOut(ctx, list)
 }
