@@ -19,7 +19,7 @@ buf lint
 buf format -d --exit-code --path proto/kaged >/dev/null || { echo "proto files are not formatted: run  buf format -w --path proto/kaged" >&2; exit 1; }
 buf generate
 step "sqlc"
-for service in session-manager issue; do (cd "services/$service" && sqlc generate); done
+for queries in services/*/sqlc.yaml; do (cd "${queries%/*}" && sqlc generate); done
 step "conversions between types"
 (cd tools && GOWORK=off go build -o ../bin/convert ./convert)
 bin/convert

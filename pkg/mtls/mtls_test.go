@@ -41,7 +41,7 @@ func TestIdentityOf(t *testing.T) {
 // Services returns the names of the modules.
 func TestServices(t *testing.T) {
 	t.Parallel()
-	want := "gateway session-manager harness tool-runner lsp-pool dap-pool sandbox-supervisor issue"
+	want := "gateway session-manager harness issue tool-runner dap-pool lsp-pool sandbox-supervisor"
 	if got := strings.Join(mtls.Services(), " "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

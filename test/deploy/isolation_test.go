@@ -11,15 +11,21 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"kaged.dev/pkg/config"
+	"kaged.dev/services/kaged"
 )
 
-// callers are the callers of a service, whose containers see its socket.
-var callers = map[string][]string{
-	"gateway": nil, "session-manager": {"gateway"}, "harness": {"session-manager"},
-	"issue":       {"gateway", "session-manager", "tool-runner"},
-	"tool-runner": {"session-manager", "harness"},
-	"lsp-pool":    {"tool-runner"}, "dap-pool": {"tool-runner"},
-	"sandbox-supervisor": {"tool-runner", "lsp-pool", "dap-pool", "gateway"},
+// callers returns the callers of each service, whose containers see its socket: the modules that need it.
+func callers() map[string][]string {
+	of := map[string][]string{}
+	for _, module := range kaged.Modules() {
+		if of[module.Name] == nil {
+			of[module.Name] = []string{}
+		}
+		for _, need := range module.Needs {
+			of[need] = append(of[need], module.Name)
+		}
+	}
+	return of
 }
 
 // networks returns the names of a service's networks.
@@ -65,7 +71,7 @@ func TestSocketsAreSeenByCallersOnly(t *testing.T) {
 	t.Parallel()
 	p := load(t)
 	f := &config.File{}
-	for owner, may := range callers {
+	for owner, may := range callers() {
 		dir := "/run/kaged/" + owner
 		for name, s := range p.Services {
 			m := mount(s, dir)

@@ -21,7 +21,7 @@ func TestEveryServiceIsListed(t *testing.T) {
 	}
 	listed := slices.Sorted(slices.Values(services))
 	if !slices.Equal(listed, tree) {
-		t.Errorf("services/kaged/modules.go lists %v, want %v: the folders of services with a module.go", listed, tree)
+		t.Errorf("the contract's enum Service lists %v, want %v: the folders of services with a module.go", listed, tree)
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs", "reference", "config.md"))
 	if err != nil {

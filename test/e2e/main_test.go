@@ -5,16 +5,8 @@ import (
 
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/testkit/pgtest"
-	dappool "kaged.dev/services/dap-pool"
-	"kaged.dev/services/gateway"
-	"kaged.dev/services/harness"
-	"kaged.dev/services/issue"
 	"kaged.dev/services/kaged"
-	lsppool "kaged.dev/services/lsp-pool"
-	sandboxsupervisor "kaged.dev/services/sandbox-supervisor"
 	"kaged.dev/services/sandbox-supervisor/shim"
-	sessionmanager "kaged.dev/services/session-manager"
-	toolrunner "kaged.dev/services/tool-runner"
 	"kaged.dev/test/e2e/kagedtest"
 )
 
@@ -23,20 +15,11 @@ func TestMain(m *testing.M) {
 	if shim.Invoked() {
 		shim.Main()
 	}
-	service := func(module host.Module) func() int {
-		return func() int { host.Main(module); return 0 }
+	commands := map[string]func() int{"kaged": kaged.Main}
+	for _, module := range kaged.Modules() {
+		commands[module.Name] = func() int { host.Main(module); return 0 }
 	}
-	kagedtest.Main(m, map[string]func() int{
-		"kaged":              kaged.Main,
-		"gateway":            service(gateway.Module),
-		"session-manager":    service(sessionmanager.Module),
-		"harness":            service(harness.Module),
-		"issue":              service(issue.Module),
-		"tool-runner":        service(toolrunner.Module),
-		"lsp-pool":           service(lsppool.Module),
-		"dap-pool":           service(dappool.Module),
-		"sandbox-supervisor": service(sandboxsupervisor.Module),
-	})
+	kagedtest.Main(m, commands)
 }
 
 // databaseEnv gives a daemon an empty database of the shared test server, so that it needs no cluster of its own.

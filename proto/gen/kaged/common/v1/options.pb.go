@@ -22,7 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Service is a service of kaged as the certificates name it.
+// Service is a service of kaged, NAME in services/NAME and in certificates. This is the list of them; the kaged
+// command, the images and the rules of calls are made of it.
 type Service int32
 
 const (
@@ -34,16 +35,16 @@ const (
 	Service_SERVICE_SESSION_MANAGER Service = 2
 	// harness.kaged
 	Service_SERVICE_HARNESS Service = 3
-	// tool-runner.kaged
-	Service_SERVICE_TOOL_RUNNER Service = 4
-	// lsp-pool.kaged
-	Service_SERVICE_LSP_POOL Service = 5
-	// dap-pool.kaged
-	Service_SERVICE_DAP_POOL Service = 6
-	// sandbox-supervisor.kaged
-	Service_SERVICE_SANDBOX_SUPERVISOR Service = 7
 	// issue.kaged
 	Service_SERVICE_ISSUE Service = 8
+	// tool-runner.kaged
+	Service_SERVICE_TOOL_RUNNER Service = 4
+	// dap-pool.kaged
+	Service_SERVICE_DAP_POOL Service = 6
+	// lsp-pool.kaged
+	Service_SERVICE_LSP_POOL Service = 5
+	// sandbox-supervisor.kaged
+	Service_SERVICE_SANDBOX_SUPERVISOR Service = 7
 )
 
 // Enum value maps for Service.
@@ -53,22 +54,22 @@ var (
 		1: "SERVICE_GATEWAY",
 		2: "SERVICE_SESSION_MANAGER",
 		3: "SERVICE_HARNESS",
-		4: "SERVICE_TOOL_RUNNER",
-		5: "SERVICE_LSP_POOL",
-		6: "SERVICE_DAP_POOL",
-		7: "SERVICE_SANDBOX_SUPERVISOR",
 		8: "SERVICE_ISSUE",
+		4: "SERVICE_TOOL_RUNNER",
+		6: "SERVICE_DAP_POOL",
+		5: "SERVICE_LSP_POOL",
+		7: "SERVICE_SANDBOX_SUPERVISOR",
 	}
 	Service_value = map[string]int32{
 		"SERVICE_UNSPECIFIED":        0,
 		"SERVICE_GATEWAY":            1,
 		"SERVICE_SESSION_MANAGER":    2,
 		"SERVICE_HARNESS":            3,
-		"SERVICE_TOOL_RUNNER":        4,
-		"SERVICE_LSP_POOL":           5,
-		"SERVICE_DAP_POOL":           6,
-		"SERVICE_SANDBOX_SUPERVISOR": 7,
 		"SERVICE_ISSUE":              8,
+		"SERVICE_TOOL_RUNNER":        4,
+		"SERVICE_DAP_POOL":           6,
+		"SERVICE_LSP_POOL":           5,
+		"SERVICE_SANDBOX_SUPERVISOR": 7,
 	}
 )
 
@@ -330,12 +331,12 @@ const file_kaged_common_v1_options_proto_rawDesc = "" +
 	"\x13SERVICE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSERVICE_GATEWAY\x10\x01\x12\x1b\n" +
 	"\x17SERVICE_SESSION_MANAGER\x10\x02\x12\x13\n" +
-	"\x0fSERVICE_HARNESS\x10\x03\x12\x1d\n" +
+	"\x0fSERVICE_HARNESS\x10\x03\x12\x11\n" +
+	"\rSERVICE_ISSUE\x10\b\x12\x1d\n" +
 	"\x13SERVICE_TOOL_RUNNER\x10\x04\x1a\x04\xc0\xbe\x18\x01\x12\x1a\n" +
-	"\x10SERVICE_LSP_POOL\x10\x05\x1a\x04\xc0\xbe\x18\x01\x12\x1a\n" +
-	"\x10SERVICE_DAP_POOL\x10\x06\x1a\x04\xc0\xbe\x18\x01\x12$\n" +
-	"\x1aSERVICE_SANDBOX_SUPERVISOR\x10\a\x1a\x04\xc0\xbe\x18\x01\x12\x11\n" +
-	"\rSERVICE_ISSUE\x10\b:U\n" +
+	"\x10SERVICE_DAP_POOL\x10\x06\x1a\x04\xc0\xbe\x18\x01\x12\x1a\n" +
+	"\x10SERVICE_LSP_POOL\x10\x05\x1a\x04\xc0\xbe\x18\x01\x12$\n" +
+	"\x1aSERVICE_SANDBOX_SUPERVISOR\x10\a\x1a\x04\xc0\xbe\x18\x01:U\n" +
 	"\x05error\x12!.google.protobuf.EnumValueOptions\x18\xb4\x87\x03 \x01(\v2\x1a.kaged.common.v1.ErrorSpecR\x05error:B\n" +
 	"\n" +
 	"json_value\x12!.google.protobuf.EnumValueOptions\x18\xb5\x87\x03 \x01(\tR\tjsonValue:A\n" +
