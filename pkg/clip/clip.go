@@ -57,6 +57,14 @@ func Marked(s string, n int, mark string) string {
 	return strings.ToValidUTF8(Bytes(s, n), "") + mark
 }
 
+// Lines returns the longest prefix of s that has at most n bytes and consists of whole lines.
+func Lines(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:strings.LastIndexByte(s[:max(n, 0)], '\n')+1]
+}
+
 // Within is Marked with a result of at most n bytes, the mark included.
 func Within(s string, n int, mark string) string {
 	if len(s) <= n {
@@ -71,6 +79,15 @@ func MarkedRunes(s string, n int, mark string) string {
 		return head + mark
 	}
 	return s
+}
+
+// WithinRunes is MarkedRunes with a result of at most n characters, the mark included.
+func WithinRunes(s string, n int, mark string) string {
+	if _, more := Runes(s, n); !more {
+		return s
+	}
+	head, _ := Runes(s, max(n-utf8.RuneCountInString(mark), 0))
+	return head + mark
 }
 
 // JSON returns the longest prefix of s that takes at most n bytes inside a JSON string. An invalid byte takes as much

@@ -55,6 +55,29 @@ func TestRunesAndTail(t *testing.T) {
 	}
 }
 
+// Lines keeps whole lines.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	for n, want := range []string{"", "", "a\n", "a\n", "a\nb\n", "a\nb\n", "a\nb\ncd", "a\nb\ncd"} {
+		if got := clip.Lines("a\nb\ncd", n); got != want {
+			t.Errorf("Lines of %d: got %q, want %q", n, got, want)
+		}
+	}
+	if got := clip.Lines("a", -1); got != "" {
+		t.Errorf("Lines of -1: got %q, want none", got)
+	}
+}
+
+// WithinRunes counts its mark.
+func TestWithinRunes(t *testing.T) {
+	t.Parallel()
+	for n, want := range []string{"…", "…", "é…", "éß😀", "éß😀"} {
+		if got := clip.WithinRunes("éß😀", n, "…"); got != want {
+			t.Errorf("WithinRunes of %d: got %q, want %q", n, got, want)
+		}
+	}
+}
+
 // A mark follows only a text that was cut; Within counts the mark.
 func TestMarks(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"kaged.dev/pkg/clip"
 )
 
 // context is the number of unchanged lines that a diff shows around a change.
@@ -85,6 +87,5 @@ func shorten(diff string, limit int) string {
 	if len(diff) <= limit {
 		return diff
 	}
-	limit = max(limit, 0)
-	return diff[:strings.LastIndexByte(diff[:limit], '\n')+1] + diffTruncated
+	return clip.Lines(diff, limit) + diffTruncated
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
 )
 
@@ -159,7 +160,7 @@ func (s *screen) draw(ctx context.Context) error {
 	}
 	lines = append(lines[:min(len(lines), max(1, rows-2))], "", note)
 	for i, text := range lines {
-		lines[i] = cut(text, columns)
+		lines[i] = clip.WithinRunes(text, columns, "…") // a wide character counts as one
 	}
 	text := strings.Join(lines, "\r\n")
 	if text == s.shown {
@@ -191,13 +192,4 @@ func (s *screen) page(v seen) []string {
 		s.frame = min(s.frame, n-1)
 	}
 	return page(v, s.written, 8)
-}
-
-// cut shortens a line to the columns of the terminal; a wide character counts as one.
-func cut(text string, columns int) string {
-	runes := []rune(text)
-	if len(runes) <= columns {
-		return text
-	}
-	return string(runes[:columns-1]) + "…"
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/termtext"
 	"kaged.dev/pkg/workspace/paths"
@@ -129,10 +130,7 @@ func cut(text string, n int) string {
 	if room <= 0 {
 		return ""
 	}
-	kept := text[:room]
-	for !utf8.ValidString(kept) {
-		kept = kept[:len(kept)-1]
-	}
+	kept := clip.Bytes(text, room)
 	if end := strings.LastIndexByte(kept, '\n'); end > len(kept)-longLine {
 		kept = kept[:end]
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"kaged.dev/pkg/clip"
 )
 
 // MaxDiff is the maximum size of a diff in bytes.
@@ -73,6 +75,6 @@ func bounded(diff string) string {
 		return diff
 	}
 	const room = 100
-	cut := strings.LastIndexByte(diff[:MaxDiff-room], '\n') + 1
-	return diff[:cut] + fmt.Sprintf("[the diff goes on: %d bytes more are not shown]\n", len(diff)-cut)
+	shown := clip.Lines(diff, MaxDiff-room)
+	return shown + fmt.Sprintf("[the diff goes on: %d bytes more are not shown]\n", len(diff)-len(shown))
 }
