@@ -51,6 +51,34 @@ type DebugOutput struct {
 	Omitted int64
 }
 
+// DebugScope is a group of a frame's variables.
+type DebugScope struct {
+	Name      string
+	Reference int
+	Expensive bool
+}
+
+// DebugDataInfo describes the ways in which a variable can be watched.
+type DebugDataInfo struct {
+	DataID, Description string
+	AccessTypes         []string
+}
+
+// DebugInstruction is a machine instruction.
+type DebugInstruction struct {
+	Address, Text, Symbol, Path string
+	Line                        int
+}
+
+// DebugMemory is a piece of memory, in base64.
+type DebugMemory struct {
+	Address, Data     string
+	Unreadable, Wrote int
+}
+
+// DebugModule is a part of a program.
+type DebugModule struct{ ID, Name, Path, Version string }
+
 // DebugThread is a thread of a program.
 type DebugThread struct {
 	ID   int

@@ -201,18 +201,16 @@ type Answer struct {
 
 // Types that are also sent to other services.
 type (
-	Thread   = contract.DebugThread
-	Frame    = contract.DebugFrame
-	Variable = contract.DebugVariable
-	Output   = contract.DebugOutput
+	Thread      = contract.DebugThread
+	Frame       = contract.DebugFrame
+	Scope       = contract.DebugScope
+	Variable    = contract.DebugVariable
+	Output      = contract.DebugOutput
+	DataInfo    = contract.DebugDataInfo
+	Instruction = contract.DebugInstruction
+	Memory      = contract.DebugMemory
+	Module      = contract.DebugModule
 )
-
-// Scope is a group of a frame's variables.
-type Scope struct {
-	Name      string
-	Reference int
-	Expensive bool
-}
 
 // Breakpoint is a position at which a program stops.
 type Breakpoint struct {
@@ -233,24 +231,3 @@ type Breakpoint struct {
 	passes                int // the number of hits, if the pool counts them
 	temporary             bool
 }
-
-// DataInfo describes the ways in which a variable can be watched.
-type DataInfo struct {
-	DataID, Description string
-	AccessTypes         []string
-}
-
-// Instruction is a machine instruction.
-type Instruction struct {
-	Address, Text, Symbol, Path string
-	Line                        int
-}
-
-// Memory is a piece of memory.
-type Memory struct {
-	Address, Data     string
-	Unreadable, Wrote int
-}
-
-// Module is a part of a program.
-type Module struct{ ID, Name, Path, Version string }

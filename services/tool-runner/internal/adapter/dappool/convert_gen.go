@@ -43,7 +43,7 @@ func answer(in *dappoolv1.ActResponse) (out debugging.Answer) {
 	out.Total = int(in.Total)
 	out.Threads = contract.DebugThreadsFromProto(in.Threads)
 	if in.Scopes != nil {
-		out.Scopes = make([]debugging.Scope, len(in.Scopes))
+		out.Scopes = make([]contract.DebugScope, len(in.Scopes))
 		for i := range in.Scopes {
 			out.Scopes[i] = scope(in.Scopes[i])
 		}
@@ -58,7 +58,7 @@ func answer(in *dappoolv1.ActResponse) (out debugging.Answer) {
 		out.Info = &v
 	}
 	if in.Instructions != nil {
-		out.Code = make([]debugging.Instruction, len(in.Instructions))
+		out.Code = make([]contract.DebugInstruction, len(in.Instructions))
 		for i := range in.Instructions {
 			out.Code[i] = instruction(in.Instructions[i])
 		}
@@ -68,7 +68,7 @@ func answer(in *dappoolv1.ActResponse) (out debugging.Answer) {
 		out.Memory = &v
 	}
 	if in.Modules != nil {
-		out.Modules = make([]debugging.Module, len(in.Modules))
+		out.Modules = make([]contract.DebugModule, len(in.Modules))
 		for i := range in.Modules {
 			out.Modules[i] = module(in.Modules[i])
 		}
@@ -81,8 +81,8 @@ func answer(in *dappoolv1.ActResponse) (out debugging.Answer) {
 	return out
 }
 
-// scope returns in as debugging.Scope.
-func scope(in *dappoolv1.Scope) (out debugging.Scope) {
+// scope returns in as contract.DebugScope.
+func scope(in *dappoolv1.Scope) (out contract.DebugScope) {
 	if in == nil {
 		return out
 	}
@@ -92,8 +92,8 @@ func scope(in *dappoolv1.Scope) (out debugging.Scope) {
 	return out
 }
 
-// dataInfo returns in as debugging.DataInfo.
-func dataInfo(in *dappoolv1.DataInfo) (out debugging.DataInfo) {
+// dataInfo returns in as contract.DebugDataInfo.
+func dataInfo(in *dappoolv1.DataInfo) (out contract.DebugDataInfo) {
 	if in == nil {
 		return out
 	}
@@ -103,8 +103,8 @@ func dataInfo(in *dappoolv1.DataInfo) (out debugging.DataInfo) {
 	return out
 }
 
-// instruction returns in as debugging.Instruction.
-func instruction(in *dappoolv1.Instruction) (out debugging.Instruction) {
+// instruction returns in as contract.DebugInstruction.
+func instruction(in *dappoolv1.Instruction) (out contract.DebugInstruction) {
 	if in == nil {
 		return out
 	}
@@ -116,8 +116,8 @@ func instruction(in *dappoolv1.Instruction) (out debugging.Instruction) {
 	return out
 }
 
-// memory returns in as debugging.Memory.
-func memory(in *dappoolv1.Memory) (out debugging.Memory) {
+// memory returns in as contract.DebugMemory.
+func memory(in *dappoolv1.Memory) (out contract.DebugMemory) {
 	if in == nil {
 		return out
 	}
@@ -128,8 +128,8 @@ func memory(in *dappoolv1.Memory) (out debugging.Memory) {
 	return out
 }
 
-// module returns in as debugging.Module.
-func module(in *dappoolv1.Module) (out debugging.Module) {
+// module returns in as contract.DebugModule.
+func module(in *dappoolv1.Module) (out contract.DebugModule) {
 	if in == nil {
 		return out
 	}

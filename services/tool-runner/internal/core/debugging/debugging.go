@@ -87,13 +87,13 @@ type Answer struct {
 	// Total is the number of all frames, variables, modules or sources.
 	Total      int
 	Threads    []contract.DebugThread
-	Scopes     []Scope
+	Scopes     []contract.DebugScope
 	Variables  []contract.DebugVariable
 	Result     *contract.DebugVariable
-	Info       *DataInfo
-	Code       []Instruction
-	Memory     *Memory
-	Modules    []Module
+	Info       *contract.DebugDataInfo
+	Code       []contract.DebugInstruction
+	Memory     *contract.DebugMemory
+	Modules    []contract.DebugModule
 	Sources    []string
 	JSON       string
 	Terminated bool
@@ -101,34 +101,6 @@ type Answer struct {
 	Moves   []contract.DebugMove
 	Records []contract.Record
 }
-
-// Scope is a group of variables.
-type Scope struct {
-	Name      string
-	Reference int
-	Expensive bool
-}
-
-// DataInfo describes how a variable can be watched.
-type DataInfo struct {
-	DataID, Description string
-	AccessTypes         []string
-}
-
-// Instruction is a machine instruction.
-type Instruction struct {
-	Address, Text, Symbol, Path string
-	Line                        int
-}
-
-// Memory is a piece of memory, in base64.
-type Memory struct {
-	Address, Data     string
-	Unreadable, Wrote int
-}
-
-// Module is a part of a program.
-type Module struct{ ID, Name, Path, Version string }
 
 // Debuggers debug programs. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot be
 // reached.
