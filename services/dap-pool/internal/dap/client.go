@@ -12,6 +12,7 @@ import (
 	godap "github.com/google/go-dap"
 
 	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contentlength"
 )
 
 // ErrAdapter is the error of calls after the end of the connection to the adapter: the adapter has ended, or exceeded a
@@ -44,7 +45,7 @@ type Options struct {
 type Client struct {
 	conn io.ReadWriteCloser
 	opts Options
-	out  *writer
+	out  *contentlength.Writer
 	done chan struct{} // closed at the end of reading
 
 	mu      sync.Mutex // guards the fields below
@@ -57,12 +58,15 @@ type Client struct {
 
 // New returns a client of an adapter that reads and writes conn. From then on only the client closes conn.
 func New(conn io.ReadWriteCloser, opts Options) *Client {
-	c := &Client{conn: conn, opts: opts, out: newWriter(conn), done: make(chan struct{}), waiting: map[int]*Pending{}}
+	c := &Client{
+		conn: conn, opts: opts, out: contentlength.NewWriter(conn, queueBytes, errQueue), done: make(chan struct{}),
+		waiting: map[int]*Pending{},
+	}
 	c.close = sync.OnceFunc(func() {
 		c.fail(errOver)
-		c.out.stop(errOver)
+		c.out.Stop(errOver)
 		_ = conn.Close()
-		<-c.out.done
+		<-c.out.Done()
 	})
 	go c.read()
 	return c
@@ -108,12 +112,21 @@ func (c *Client) Start(command string, arguments any) (*Pending, error) {
 	c.mu.Unlock()
 	message := &request{Arguments: arguments}
 	message.Seq, message.Type, message.Command = p.seq, "request", command
-	if err := c.out.write(message); err != nil {
+	if err := c.write(message); err != nil {
 		p.leave()
 		c.Close()
 		return nil, ErrAdapter
 	}
 	return p, nil
+}
+
+// write queues a message.
+func (c *Client) write(message any) error {
+	content, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	return c.out.Write(content)
 }
 
 // leave abandons the answer.
@@ -211,16 +224,16 @@ func (c *Client) fail(err error) {
 // read reads messages until the connection ends or exceeds a limit.
 func (c *Client) read() {
 	defer close(c.done)
-	in := newReader(c.conn, c.opts.MessageBytes)
+	in := contentlength.NewReader(c.conn, c.opts.MessageBytes, errFrame)
 	for {
-		content, err := in.read()
+		content, err := in.Read()
 		var m incoming
 		if err == nil && json.Unmarshal(content, &m) != nil {
 			err = fmt.Errorf("%w: a message is no JSON of the protocol", errFrame)
 		}
 		if err != nil {
 			c.fail(err)
-			c.out.stop(err)
+			c.out.Stop(err)
 			_ = c.conn.Close()
 			return
 		}
@@ -269,5 +282,5 @@ func (c *Client) answer(m incoming, body any, err error) {
 	c.seq++
 	answer.Seq = c.seq
 	c.mu.Unlock()
-	_ = c.out.write(answer) // the next request detects an adapter that reads no answers
+	_ = c.write(answer) // the next request detects an adapter that reads no answers
 }

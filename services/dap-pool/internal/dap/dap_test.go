@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kaged.dev/pkg/contentlength"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,27 +26,6 @@ type stream struct {
 }
 
 func (stream) Close() error { return nil }
-
-// Frames of any bytes are read or refused, and a content is no longer than the limit.
-func FuzzFrames(f *testing.F) {
-	f.Add([]byte("Content-Length: 2\r\n\r\n{}"))
-	f.Add([]byte("X: y\r\ncontent-length: 4\r\n\r\nnullContent-Length: 99\r\n\r\n{"))
-	f.Add([]byte("Content-Length: -1\r\n\r\n"))
-	f.Add([]byte("Content-Length: 99999999999999999999\r\n\r\n"))
-	f.Add([]byte(strings.Repeat("a", 5000)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := newReader(bytes.NewReader(data), 64)
-		for {
-			content, err := r.read()
-			if err != nil {
-				return
-			}
-			if len(content) > 64 {
-				t.Fatalf("%d bytes", len(content))
-			}
-		}
-	})
-}
 
 // Messages with any content are handled or end the connection; each call is answered once.
 func FuzzMessages(f *testing.F) {
@@ -100,12 +81,12 @@ func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		c := New(near, Options{MessageBytes: 1 << 10, Event: func(string, json.RawMessage) {}})
-		in := newReader(far, 1<<10)
+		in := contentlength.NewReader(far, 1<<10, errFrame)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		late := make(chan error, 1)
 		go func() { late <- c.Call(ctx, "threads", nil, nil) }()
-		if _, err := in.read(); err != nil {
+		if _, err := in.Read(); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-late; !errors.Is(err, context.DeadlineExceeded) {
@@ -117,7 +98,7 @@ func TestLateAnswer(t *testing.T) {
 				io.WriteString(far, "Content-Length: "+itoa(len(text))+"\r\n\r\n"+text)
 			}
 		}()
-		go in.read()
+		go in.Read()
 		var body struct{ N int }
 		if err := c.Call(t.Context(), "threads", nil, &body); err != nil || body.N != 2 {
 			t.Errorf("%+v, %v", body, err)
