@@ -72,6 +72,20 @@ func (h *Health) Bound(ctx context.Context) (context.Context, context.CancelFunc
 	}, nil
 }
 
+// Call calls f within [Health.Bound]. If a stall ended the call, it fails with the stall.
+func (h *Health) Call(ctx context.Context, f func(context.Context) (any, error)) (any, error) {
+	bounded, done, err := h.Bound(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	result, err := f(bounded)
+	if err != nil && bounded.Err() != nil {
+		err = Stalled(bounded, err)
+	}
+	return result, err
+}
+
 // Watch checks the database at least every second until ctx ends.
 func (h *Health) Watch(ctx context.Context, pool *pgxpool.Pool) {
 	line := &privateLine{config: pool.Config().ConnConfig.Copy(), probe: h.probe}

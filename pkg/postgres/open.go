@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"regexp"
@@ -12,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
 // AppRole is the role of the services.
@@ -82,6 +85,34 @@ func Open(ctx context.Context, cfg Config, migrations fs.FS, schema string) (*pg
 		return nil, err
 	}
 	return pool, nil
+}
+
+// pauses are the pauses between attempts while the database is unreachable.
+var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
+
+// Retry calls f until it succeeds, fails other than with fault.Unavailable, or ctx ends. It logs each failure that it
+// repeats.
+func Retry(ctx context.Context, log *slog.Logger, f func() error) error {
+	var err error
+	for range pauses.Each(ctx) {
+		if err = f(); !errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
+			break
+		}
+		log.Warn("waiting for the database", "error", err)
+	}
+	return err
+}
+
+// Await is Open that waits for an unreachable database. It returns nil without an error if ctx ends first.
+func Await(ctx context.Context, cfg Config, migrations fs.FS, schema string) (pool *pgxpool.Pool, err error) {
+	err = Retry(ctx, cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), func() (err error) {
+		pool, err = Open(ctx, cfg, migrations, schema)
+		return err
+	})
+	if ctx.Err() != nil && pool == nil {
+		return nil, nil
+	}
+	return pool, err
 }
 
 // poolConfig builds the configuration of the services' pool.

@@ -2,7 +2,6 @@ package issue
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -13,10 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/bus"
-	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres"
 	"kaged.dev/pkg/postgres/database"
-	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/rpc"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
 	"kaged.dev/services/issue/internal/adapter/notices"
@@ -120,26 +117,13 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// pauses are the pauses between tries while the database is unavailable.
-var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
-
 // openPool opens the connection pool. It returns nil without an error if ctx ends first.
-func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
+func (s *Service) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 	cfg := postgres.Config{
 		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
 		Health: s.health,
 	}
-	for range pauses.Each(ctx) {
-		if pool, err = postgres.Open(ctx, cfg, migrations.Files, migrations.Schema); !errors.Is(err, fault.Unavailable) ||
-			ctx.Err() != nil {
-			break
-		}
-		s.deps.Log.Warn("waiting for the database", "error", err)
-	}
-	if ctx.Err() != nil && pool == nil {
-		return nil, nil
-	}
-	return pool, err
+	return postgres.Await(ctx, cfg, migrations.Files, migrations.Schema)
 }
 
 // readyUnary refuses calls until the service is ready, and while the database does not answer.
@@ -149,14 +133,5 @@ func (s *Service) readyUnary(
 	if !s.ready.Load() {
 		return nil, database.NotOpen()
 	}
-	bounded, done, err := s.health.Bound(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	resp, err := next(bounded, req)
-	if err != nil && bounded.Err() != nil {
-		err = postgres.Stalled(bounded, err)
-	}
-	return resp, err
+	return s.health.Call(ctx, func(ctx context.Context) (any, error) { return next(ctx, req) })
 }

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"kaged.dev/pkg/postgres"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/pkg/rpc"
 )
@@ -21,16 +20,7 @@ func (s *Service) readyUnary(
 	if rpc.OptionsOf(info.FullMethod).WithoutStorage {
 		return next(ctx, req)
 	}
-	bounded, done, err := s.health.Bound(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	resp, err := next(bounded, req)
-	if err != nil && bounded.Err() != nil {
-		err = postgres.Stalled(bounded, err)
-	}
-	return resp, err
+	return s.health.Call(ctx, func(ctx context.Context) (any, error) { return next(ctx, req) })
 }
 
 // admitUnary refuses calls of disabled operators.

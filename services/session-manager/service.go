@@ -3,7 +3,6 @@ package sessionmanager
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -16,10 +15,8 @@ import (
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/config"
-	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres"
 	"kaged.dev/pkg/postgres/database"
-	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
 	"kaged.dev/services/session-manager/internal/adapter/toolrunner"
@@ -234,41 +231,19 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// pauses are the pauses between retries while the database is unreachable.
-var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
-
-// retry calls f until it succeeds or fails other than with unavailable, or ctx ends.
-func (s *Service) retry(ctx context.Context, f func() error) error {
-	var err error
-	for range pauses.Each(ctx) {
-		if err = f(); !errors.Is(err, fault.Unavailable) || ctx.Err() != nil {
-			break
-		}
-		s.deps.Log.Warn("waiting for the database", "error", err)
-	}
-	return err
-}
-
 // openPool opens the database, waiting for an unreachable one. It returns nil without an error if ctx ends first.
-func (s *Service) openPool(ctx context.Context) (pool *pgxpool.Pool, err error) {
+func (s *Service) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 	cfg := postgres.Config{
 		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
 		Health: s.health,
 	}
-	err = s.retry(ctx, func() (err error) {
-		pool, err = postgres.Open(ctx, cfg, migrations.Files, migrations.Schema)
-		return err
-	})
-	if ctx.Err() != nil && pool == nil {
-		return nil, nil
-	}
-	return pool, err
+	return postgres.Await(ctx, cfg, migrations.Files, migrations.Schema)
 }
 
 // boot prepares the contexts for the first request.
 func (s *Service) boot(ctx context.Context) error {
-	if err := s.retry(ctx, func() error { return s.audit.Boot(ctx) }); err != nil {
+	if err := postgres.Retry(ctx, s.deps.Log, func() error { return s.audit.Boot(ctx) }); err != nil {
 		return err
 	}
-	return s.retry(ctx, func() error { return s.operators.Boot(ctx) })
+	return postgres.Retry(ctx, s.deps.Log, func() error { return s.operators.Boot(ctx) })
 }
