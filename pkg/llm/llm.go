@@ -47,6 +47,21 @@ type Block struct {
 	Result   *ToolResult
 }
 
+// Size returns the bytes of the block's texts: what it holds of an answer, a call's input, or a result's content.
+func (b Block) Size() int {
+	switch {
+	case b.Text != nil:
+		return len(b.Text.Text)
+	case b.Thinking != nil:
+		return len(b.Thinking.Text) + len(b.Thinking.Opaque)
+	case b.Call != nil:
+		return len(b.Call.Input)
+	case b.Result != nil:
+		return len(b.Result.Content)
+	}
+	return 0
+}
+
 // Text is readable text.
 type Text struct{ Text string }
 

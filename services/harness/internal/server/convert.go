@@ -60,17 +60,7 @@ func size(m llm.Message) int {
 	const overhead = 64
 	n := overhead
 	for _, b := range m.Blocks {
-		n += overhead
-		switch {
-		case b.Text != nil:
-			n += len(b.Text.Text)
-		case b.Thinking != nil:
-			n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
-		case b.Call != nil:
-			n += len(b.Call.Input)
-		case b.Result != nil:
-			n += len(b.Result.Content)
-		}
+		n += overhead + b.Size()
 	}
 	return n
 }

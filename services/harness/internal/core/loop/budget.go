@@ -235,15 +235,9 @@ func requestSize(req *llm.Request) int64 {
 	}
 	for _, m := range req.Messages {
 		for _, b := range m.Blocks {
-			switch {
-			case b.Text != nil:
-				n += len(b.Text.Text)
-			case b.Thinking != nil:
-				n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
-			case b.Call != nil:
-				n += len(b.Call.Name) + len(b.Call.Input)
-			case b.Result != nil:
-				n += len(b.Result.Content)
+			n += b.Size()
+			if b.Call != nil {
+				n += len(b.Call.Name)
 			}
 		}
 	}

@@ -60,16 +60,7 @@ func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 func sizeOf(m record.Message) int {
 	n := len(m.Content)
 	for _, b := range m.Blocks {
-		switch {
-		case b.Text != nil:
-			n += len(b.Text.Text)
-		case b.Thinking != nil:
-			n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
-		case b.Call != nil:
-			n += len(b.Call.Input)
-		case b.Result != nil:
-			n += len(b.Result.Content)
-		}
+		n += b.Size()
 	}
 	return n
 }
