@@ -52,17 +52,16 @@ func (n *node) stands(user string, req *apiv1.AnswerApprovalRequest) (*apiv1.App
 	return resp.GetApproval(), err
 }
 
-// An answer with scope session and the hash of the shown call allows the same command in that session without a
-// question; one with scope project does so in each session of the project, until it is revoked. Audit records and
-// the approved request name the standing approval.
-func TestStandingApprovals(t *testing.T) {
+// An answer with a scope states the shown call: its hash, and only words that it has. Others are refused, and
+// the request stays open.
+func TestStandingApprovalsNameTheShownCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	n := w.start("a")
-	s, other := n.session("ada"), n.session("ada")
+	s := n.session("ada")
 	decided := make(chan *harnessv1.ApprovalDecision, 8)
-	w.harness.expect(pushing(decided, "q1", "main", "main"))
-	first := n.post("ada", s, "Push.")
+	w.harness.expect(pushing(decided, "q1", "main"))
+	posted := n.post("ada", s, "Push.")
 	asked := n.pending("ada", s, "q1a")
 	if len(asked.GetHash()) != 64 || len(asked.GetOffers()) != 2 || asked.GetOffers()[1].GetKind() != "words" {
 		t.Fatalf("the request is %v", asked)
@@ -86,17 +85,36 @@ func TestStandingApprovals(t *testing.T) {
 	}
 	_, err := n.stands("ada", answer(func(r *apiv1.AnswerApprovalRequest) { r.Hash = "0" }))
 	if d := refused(t, err, fault.Conflict).Details; d["reason"] != "stale_hash" {
-		t.Error(d)
+		t.Errorf("got details %v, want reason stale_hash", d)
 	}
 	_, err = n.Sessions.AnswerApproval(as(t, "ada"), &apiv1.AnswerApprovalRequest{
 		SessionId: s, ApprovalId: "q1a", Decision: "deny", Scope: "session", Hash: asked.GetHash(),
 	})
 	refused(t, err, fault.ValidationFailed)
-	granted, err := n.stands("ada", answer(func(*apiv1.AnswerApprovalRequest) {}))
+	if _, err := n.answer("ada", s, "q1a", "deny", ""); err != nil {
+		t.Fatal(err)
+	}
+	n.run("ada", s, posted.GetRunId())
+}
+
+// An answer with scope session and the hash of the shown call allows the same command in that session without a
+// question. Audit records and the approved request name the standing approval.
+func TestStandingApprovalOfASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	decided := make(chan *harnessv1.ApprovalDecision, 8)
+	w.harness.expect(pushing(decided, "q1", "main", "main"))
+	posted := n.post("ada", s, "Push.")
+	asked := n.pending("ada", s, "q1a")
+	granted, err := n.stands("ada", &apiv1.AnswerApprovalRequest{
+		SessionId: s, ApprovalId: "q1a", Scope: "session", Hash: asked.GetHash(),
+	})
 	if err != nil || granted.GetStandingApprovalId() == "" {
 		t.Fatal(granted, err)
 	}
-	n.run("ada", s, first.GetRunId())
+	n.run("ada", s, posted.GetRunId())
 	<-decided
 	if d := <-decided; d.GetVerdict() != harnessv1.ApprovalVerdict_APPROVAL_VERDICT_APPROVED {
 		t.Errorf("the second call was %v", d)
@@ -114,11 +132,30 @@ func TestStandingApprovals(t *testing.T) {
 		occurs(r, "tool.approval.requested") != 2 {
 		t.Errorf("records %q", r)
 	}
+}
 
-	// The other session is asked, and answers for every push of the project.
+// An answer with scope project allows the same words of a command in each session of the project, until it is revoked.
+// A standing approval of one session does not reach another, and other operators see none.
+func TestStandingApprovalOfAProject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s, other := n.session("ada"), n.session("ada")
+	decided := make(chan *harnessv1.ApprovalDecision, 8)
+	w.harness.expect(pushing(decided, "q1", "main"))
+	posted := n.post("ada", s, "Push.")
+	asked := n.pending("ada", s, "q1a")
+	if _, err := n.stands("ada", &apiv1.AnswerApprovalRequest{
+		SessionId: s, ApprovalId: "q1a", Scope: "session", Hash: asked.GetHash(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	n.run("ada", s, posted.GetRunId())
+	<-decided
+
 	w.harness.next()
 	w.harness.expect(pushing(decided, "q2", "main", "next"))
-	posted := n.post("ada", other, "Push.")
+	posted = n.post("ada", other, "Push.")
 	asked = n.pending("ada", other, "q2a")
 	wide, err := n.stands("ada", &apiv1.AnswerApprovalRequest{
 		SessionId: other, ApprovalId: "q2a", Scope: "project", Kind: "words", Words: 3, Hash: asked.GetHash(),

@@ -39,6 +39,28 @@ func newPrinter(out, progress io.Writer, asJSON bool) *printer {
 	}
 }
 
+// payload has the fields of those frames that are printed in one line.
+type payload struct {
+	RunID        string `json:"run_id"`
+	Provider     string
+	Model        string
+	Rehearsal    bool
+	Delta, Kind  string
+	ID           string
+	Name         string
+	Input        json.RawMessage
+	Output       string
+	IsError      bool `json:"is_error"`
+	Outcome      string
+	Error        *failure
+	DelayMS      int64  `json:"delay_ms"`
+	StopReason   string `json:"stop_reason"`
+	Usage        *usageView
+	Stats        *statsView
+	Reason       string
+	InvocationID string `json:"invocation_id"`
+}
+
 // frame prints one frame. over is true after the last frame of the run: its end and the end of its message arrive on
 // separate channels, in either order.
 func (p *printer) frame(f client.Frame, run string) (over bool, outcome string) {
@@ -54,28 +76,7 @@ func (p *printer) show(f client.Frame, run string) {
 	if p.json && f.Channel != "control" {
 		fmt.Fprintf(kit.JSON(p.out), "%s\n", f.Raw)
 	}
-	var m struct {
-		RunID        string `json:"run_id"`
-		Provider     string
-		Model        string
-		Rehearsal    bool
-		Delta, Kind  string
-		ID           string
-		ToolCallID   string `json:"tool_call_id"`
-		Name         string
-		Input        json.RawMessage
-		Output, Text string
-		IsError      bool `json:"is_error"`
-		Outcome      string
-		Error        *failure
-		Attempt      int
-		DelayMS      int64  `json:"delay_ms"`
-		StopReason   string `json:"stop_reason"`
-		Usage        *usageView
-		Stats        *statsView
-		Reason       string
-		InvocationID string `json:"invocation_id"`
-	}
+	var m payload
 	if json.Unmarshal(f.Payload, &m) != nil {
 		return
 	}
@@ -86,9 +87,13 @@ func (p *printer) show(f client.Frame, run string) {
 			p.step("failed: %s", m.Error)
 		}
 	}
-	if p.json {
-		return
+	if !p.json {
+		p.inWords(f, m, run)
 	}
+}
+
+// inWords prints a frame for people. Frames of other types are left out.
+func (p *printer) inWords(f client.Frame, m payload, run string) {
 	switch f.Type {
 	case frametype.MessageStart.Name:
 		label := m.Provider + ":" + m.Model
