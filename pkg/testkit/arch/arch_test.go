@@ -217,7 +217,8 @@ func TestCopiesOfHelpers(t *testing.T) {
 		"retry": regexp.MustCompile(
 			`min\(2 ?\* ?\w+, |\b(pause|wait|delay|backoff) \*= 2|func wait\(ctx context\.Context, \w+ time\.Duration\)`,
 		),
-		"clip": regexp.MustCompile(`ToValidUTF8\(\w+\[:|\[\]rune\([^)]*\); len\(`),
+		"clip":     regexp.MustCompile(`ToValidUTF8\(\w+\[:|\[\]rune\([^)]*\); len\(`),
+		"optional": regexp.MustCompile(`if (\w+) == (""|0) \{\n\t\treturn nil\n\t\}\n\treturn &\w+\n`),
 	}
 	for _, p := range packages(t) {
 		if strings.HasPrefix(p.ImportPath, "kaged.dev/test/") {

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/optional"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/issue/internal/core/issues"
 	"kaged.dev/services/issue/internal/store/db"
@@ -79,8 +80,8 @@ func (s *Store) Create(ctx context.Context, i issues.Issue) (filed issues.Issue,
 		err = q.CreateIssue(ctx, db.CreateIssueParams{
 			ID: i.ID, OwnerUserID: i.Owner, ProjectID: i.Project.ID, Number: i.Number, Title: i.Title, Body: i.Body,
 			Status:    string(i.Status),
-			CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt, ImportedFrom: unlessEmpty(i.ImportedFrom),
-			ClientID:    unlessEmpty(i.ClientID),
+			CreatedBy: i.CreatedBy, CreatedAt: i.CreatedAt, ImportedFrom: optional.NonZero(i.ImportedFrom),
+			ClientID:    optional.NonZero(i.ClientID),
 			ContentHash: i.ContentHash, Words: words(i.Title, i.Body), Scope: scope(i.Project),
 			FoldedTitle: issues.Fold(i.Title),
 		})
@@ -477,13 +478,6 @@ func (s *Store) Changed(ctx context.Context, since, until int64, rows int32) (ma
 // part returns the pattern of a text as a part of another text.
 func part(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
-}
-
-func unlessEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 var _ issues.Store = (*Store)(nil)

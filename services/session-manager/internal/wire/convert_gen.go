@@ -3,8 +3,11 @@
 package wire
 
 import (
+	time "time"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -47,6 +50,25 @@ func cost(in *llm.Cost) (out *apiv1.Cost) {
 	out.CacheRead = in.CacheRead
 	out.CacheWrite = in.CacheWrite
 	out.Total = in.Total
+	return out
+}
+
+// BudgetLimit returns in as *apiv1.BudgetLimit.
+func BudgetLimit(in contract.Amount, walltime time.Duration, allowUnpriced bool) (out *apiv1.BudgetLimit) {
+	out = &apiv1.BudgetLimit{}
+	out.Usd = optional.NonZero(in.USD())
+	if in.Tokens != 0 {
+		var v int64
+		v = in.Tokens
+		out.Tokens = &v
+	}
+	if in.Calls != 0 {
+		var v int64
+		v = in.Calls
+		out.Calls = &v
+	}
+	out.WalltimeMs = optional.NonZero(walltime.Milliseconds())
+	out.Unpriced = unpriced(allowUnpriced)
 	return out
 }
 

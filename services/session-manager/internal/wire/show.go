@@ -14,27 +14,18 @@ import (
 //convert:one FrameUsage *llm.Usage *apiv1.FrameUsage
 //convert:one FrameStats *llm.Stats *apiv1.FrameStats
 //convert:one cost *llm.Cost *apiv1.Cost
+//convert:import time "time"
+//convert:import optional "kaged.dev/pkg/optional"
+//convert:one BudgetLimit(walltime time.Duration, allowUnpriced bool) contract.Amount *apiv1.BudgetLimit
+//convert:with >Usd=optional.NonZero(in.USD()) >Unpriced=unpriced(allowUnpriced)
+//convert:with >WalltimeMs=optional.NonZero(walltime.Milliseconds())
 //convert:one BudgetUse contract.Amount *apiv1.BudgetUse >Usd=in.USD() >WalltimeMs=-
 
-// BudgetLimit returns the limits of a budget as a message; unlimited resources are unset.
-func BudgetLimit(a contract.Amount, walltime time.Duration, allowUnpriced bool) *apiv1.BudgetLimit {
-	out := &apiv1.BudgetLimit{}
-	if allowUnpriced {
-		out.Unpriced = "allow"
+func unpriced(allow bool) string {
+	if allow {
+		return "allow"
 	}
-	if a.NanoUSD > 0 {
-		out.Usd = proto.Float64(a.USD())
-	}
-	if a.Tokens > 0 {
-		out.Tokens = &a.Tokens
-	}
-	if a.Calls > 0 {
-		out.Calls = &a.Calls
-	}
-	if walltime > 0 {
-		out.WalltimeMs = proto.Int64(walltime.Milliseconds())
-	}
-	return out
+	return ""
 }
 
 // BudgetSpent is [BudgetUse] with the working time if the budget limits that.

@@ -1,26 +1,25 @@
 package server
 
 import (
-	"encoding/json"
 	"strings"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/services/tool-runner/internal/core/dispatch"
 	"kaged.dev/services/tool-runner/internal/core/project"
-	"kaged.dev/services/tool-runner/internal/core/tool"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
 //convert:one projectFromProto *toolrunnerv1.ReadProjectRequest project.Request
 
-func callFromProto(req *toolrunnerv1.RunToolRequest) *tool.Call {
-	return &tool.Call{
-		ID: req.GetCallId(), Name: req.GetTool(), Input: json.RawMessage(req.GetInput()),
-		From: toolwire.FromCaller(req.GetContext()), Grant: req.GetGrant().GetFingerprint(),
-	}
-}
+//convert:import json "encoding/json"
+//convert:import toolwire "kaged.dev/pkg/contract/toolwire"
+//convert:one callFromProto *toolrunnerv1.RunToolRequest *tool.Call CallId=ID Tool=Name
+//convert:with >Input=json.RawMessage(in.GetInput()) >From=toolwire.FromCaller(in.GetContext())
+//convert:with >Grant=in.GetGrant().GetFingerprint()
+//convert:with >Emit=- >Params=- >Space=- >Access=- >Needs=- >Paths=- >Hold=- >System=- >Changed=- >Acted=- >CageOver=-
+//convert:with >Records=-
 
 func outputToProto(stream, text string) *toolrunnerv1.RunToolEvent {
 	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Output{

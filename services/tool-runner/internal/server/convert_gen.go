@@ -3,6 +3,9 @@
 package server
 
 import (
+	"encoding/json"
+
+	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/pkg/toolcall"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 	"kaged.dev/services/tool-runner/internal/core/project"
@@ -18,6 +21,20 @@ func projectFromProto(in *toolrunnerv1.ReadProjectRequest) (out project.Request)
 	out.Paths = in.Paths
 	out.Known = in.Known
 	out.MaxBytes = in.MaxBytes
+	return out
+}
+
+// callFromProto returns in as *tool.Call.
+func callFromProto(in *toolrunnerv1.RunToolRequest) (out *tool.Call) {
+	if in == nil {
+		return out
+	}
+	out = &tool.Call{}
+	out.ID = in.CallId
+	out.Name = in.Tool
+	out.Input = json.RawMessage(in.GetInput())
+	out.From = toolwire.FromCaller(in.GetContext())
+	out.Grant = in.GetGrant().GetFingerprint()
 	return out
 }
 

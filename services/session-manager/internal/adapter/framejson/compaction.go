@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 )
@@ -20,7 +21,7 @@ func compaction(p frames.Told, c contract.Compaction) proto.Message {
 	case contract.CompactionCompleted:
 		return &apiv1.CompactionCompleted{
 			SessionId: p.SessionID, CompactionId: c.ID, AgentPath: agent, SupersededCount: int32(c.Messages),
-			SummaryMessageId: unlessEmpty(c.SummaryMessageID),
+			SummaryMessageId: optional.NonZero(c.SummaryMessageID),
 			AfterEstimate:    c.After, DurationMs: c.DurationMS, RunId: p.RunID, InvocationId: p.InvocationID,
 		}
 	case contract.CompactionFailed:

@@ -10,6 +10,7 @@ import (
 	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/optional"
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -82,7 +83,7 @@ func message(p frames.Payload) proto.Message {
 	case frames.MessageSteer:
 		shown := cut(p.Content, frames.MaxText)
 		return &apiv1.MessageSteer{
-			MessageId: p.MessageID, RunId: unlessEmpty(p.RunID), State: p.State, Content: shown, Truncated: shown != p.Content,
+			MessageId: p.MessageID, RunId: optional.NonZero(p.RunID), State: p.State, Content: shown, Truncated: shown != p.Content,
 			AfterStep: int32(p.AfterStep), At: p.At,
 		}
 	case frames.RunStarted:
@@ -118,7 +119,7 @@ func message(p frames.Payload) proto.Message {
 		return &apiv1.ApprovalResolved{
 			ApprovalId: p.ApprovalID, RunId: p.RunID, InvocationId: p.InvocationID, ToolCallId: name(p.ToolCallID),
 			State:      p.State,
-			ResolvedBy: unlessEmpty(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
+			ResolvedBy: optional.NonZero(name(p.ResolvedBy)), Comment: cut(p.Comment, errorShare), ResolvedAt: p.ResolvedAt,
 			StandingApprovalId: p.StandingID,
 		}
 	case frames.IssueChanged:
@@ -137,7 +138,7 @@ func subagent(p frames.Payload) proto.Message {
 	switch p := p.(type) {
 	case frames.SubagentStart:
 		return &apiv1.SubagentStart{
-			InvocationId: p.InvocationID, ParentInvocationId: unlessEmpty(p.ParentID), RunId: p.RunID,
+			InvocationId: p.InvocationID, ParentInvocationId: optional.NonZero(p.ParentID), RunId: p.RunID,
 			ToolCallId: name(p.ToolCallID),
 			Name:       name(p.Name), AgentPath: name(p.AgentPath), CageStatus: name(p.CageStatus), StartedAt: p.StartedAt,
 		}
@@ -182,18 +183,23 @@ func told(p frames.Told) proto.Message {
 	return nil
 }
 
-// appendCall and appendResult include an input as JSON if it fits, else as a shortened string.
 func appendCall(dst []byte, p frames.MessageToolCall) ([]byte, error) {
-	start := len(dst)
 	m := &apiv1.MessageToolCall{MessageId: p.MessageID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
-	if len(p.Call.Input) <= frames.Limit {
-		m.Input = wirejson.Raw(p.Call.Input)
+	return appendInput(dst, m, &m.Input, &m.Truncated, p.Call.Input)
+}
+
+// appendInput appends a message with an input in one of its fields: as JSON if the frame fits, else as a shortened
+// string, which sets truncated.
+func appendInput(dst []byte, m proto.Message, field *[]byte, truncated *bool, input string) ([]byte, error) {
+	start := len(dst)
+	if len(input) <= frames.Limit {
+		*field = wirejson.Raw(input)
 		var err error
 		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
 			return dst, err
 		}
 	}
-	m.Input, m.Truncated = wirejson.AppendString(nil, cut(p.Call.Input, frames.MaxText)), true
+	*field, *truncated = wirejson.AppendString(nil, cut(input, frames.MaxText)), true
 	return wirejson.Append(dst[:start], m)
 }
 
@@ -283,13 +289,6 @@ func findings(found []contract.Finding) (list []*commonv1.CageFinding) {
 		})
 	}
 	return list
-}
-
-func unlessEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // maxDetails bounds the details of a failure as protobuf; as JSON they may be six times as large.

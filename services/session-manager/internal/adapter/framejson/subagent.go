@@ -21,19 +21,9 @@ func appendSubagentOutput(dst []byte, p frames.SubagentOutput) []byte {
 	return append(dst, '}')
 }
 
-// appendSubagentCall includes an input as JSON if it fits, else as a shortened string.
 func appendSubagentCall(dst []byte, p frames.SubagentToolCall) ([]byte, error) {
-	start := len(dst)
 	m := &apiv1.SubagentToolCall{InvocationId: p.InvocationID, Id: name(p.Call.ID), Name: name(p.Call.Name)}
-	if len(p.Call.Input) <= frames.Limit {
-		m.Input = wirejson.Raw(p.Call.Input)
-		var err error
-		if dst, err = wirejson.Append(dst, m); err != nil || len(dst)-start <= frames.Limit {
-			return dst, err
-		}
-	}
-	m.Input, m.Truncated = wirejson.AppendString(nil, cut(p.Call.Input, frames.MaxText)), true
-	return wirejson.Append(dst[:start], m)
+	return appendInput(dst, m, &m.Input, &m.Truncated, p.Call.Input)
 }
 
 func appendSubagentResult(dst []byte, p frames.SubagentToolResult) ([]byte, error) {

@@ -33,7 +33,7 @@ func (h *Harness) Compact(
 		return contract.Compacted{}, because(ctx, err)
 	}
 	requests := []*harnessv1.CompactRequest{
-		{Request: &harnessv1.CompactRequest_Start{Start: h.start(s, compiled)}},
+		{Request: &harnessv1.CompactRequest_Start{Start: runStart(s, compiled, h.noSandbox)}},
 	}
 	for _, piece := range pieces(transcript.History(s.Stored, compiled.GetRoot().GetIncludeToolResultsInContext())) {
 		requests = append(requests, &harnessv1.CompactRequest{

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/contract"
-	"kaged.dev/pkg/contract/harnesswire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/optional"
 	"kaged.dev/pkg/telemetry"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
@@ -102,7 +102,7 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 		return nil, because(ctx, err)
 	}
 	st := &stream{grpc: grpcStream, ctx: ctx, cancel: cancel}
-	if err := st.begin(h.start(s, compiled), transcript.History(s.Stored, compiled.GetRoot().
+	if err := st.begin(runStart(s, compiled, h.noSandbox), transcript.History(s.Stored, compiled.GetRoot().
 		GetIncludeToolResultsInContext()), agentsOf(s)); err != nil {
 		cancel(nil)
 		return nil, because(ctx, err)
@@ -130,29 +130,27 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-func (h *Harness) start(s runs.Start, compiled *harnessv1.CompiledProject) *harnessv1.RunStart {
-	out := &harnessv1.RunStart{
-		RunId: s.Run.ID, SessionId: s.Session.ID, MessageId: s.Run.MessageID, ProjectId: s.Session.ProjectID,
-		OperatorId: s.Session.Owner,
-		RequestId:  s.RequestID, Compiled: compiled, Prompts: s.Inputs.Prompts, Routes: harnesswire.Routes(s.Routes),
-		ProjectRoot: s.Session.ProjectPath,
-		Workspace:   s.Session.Workspace, NoSandbox: h.noSandbox,
-		DefaultTools: harnesswire.Switches(s.Inputs.Config.ToolRules()),
-		AuditHead:    harnesswire.AuditHead(s.Session.AuditHead), IssueNumber: s.Run.Issue,
-		OpenTodos:  harnesswire.OpenTodos(s.Todos),
-		LiveAgents: int32(s.Inputs.Config.Limits().LiveAgents), Metered: s.Metered(),
-		SupersededTurns: int32(transcript.SupersededTurns(s.Stored)), Ledger: harnesswire.Ledger(s.Ledger),
-		First: s.First, Injections: harnesswire.Injections(s.Session.Injections),
-	}
+//convert:import runs "kaged.dev/services/session-manager/internal/sessions/core/runs"
+//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
+//convert:import harnesswire "kaged.dev/pkg/contract/harnesswire"
+//convert:import harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
+//convert:one runStart(compiled *harnessv1.CompiledProject, noSandbox bool) runs.Start *harnessv1.RunStart
+//convert:with Run.ID=RunId Session.ID=SessionId Run.MessageID=MessageId Session.ProjectID=ProjectId
+//convert:with Session.Owner=OperatorId >Compiled=compiled Inputs.Prompts=Prompts Session.ProjectPath=ProjectRoot
+//convert:with >Routes=harnesswire.Routes(in.Routes) >Ledger=harnesswire.Ledger(in.Ledger)
+//convert:with Session.Workspace=Workspace >NoSandbox=noSandbox >Job=- >MaxSteps=maxSteps(in,compiled)
+//convert:with Session.Overrides.MaxOutputTokens=MaxOutputTokens Run.Issue=IssueNumber
+//convert:with >DefaultTools=harnesswire.Switches(in.Inputs.Config.ToolRules())
+//convert:with >AuditHead=harnesswire.AuditHead(in.Session.AuditHead) >OpenTodos=harnesswire.OpenTodos(in.Todos)
+//convert:with >LiveAgents=int32(in.Inputs.Config.Limits().LiveAgents) >Metered=in.Metered()
+//convert:with >SupersededTurns=int32(transcript.SupersededTurns(in.Stored))
+//convert:with >Injections=harnesswire.Injections(in.Session.Injections)
+
+// maxSteps returns the session's step limit, else that of the configuration for a root agent without one.
+func maxSteps(s runs.Start, compiled *harnessv1.CompiledProject) *int32 {
 	steps := s.Session.Overrides.MaxSteps
 	if steps == 0 && compiled.GetRoot().MaxSteps == nil {
 		steps = int32(s.Inputs.Config.Limits().MaxSteps)
 	}
-	if steps > 0 {
-		out.MaxSteps = &steps
-	}
-	if n := s.Session.Overrides.MaxOutputTokens; n > 0 {
-		out.MaxOutputTokens = &n
-	}
-	return out
+	return optional.NonZero(steps)
 }

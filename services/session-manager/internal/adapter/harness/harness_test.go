@@ -326,7 +326,6 @@ func TestPieces(t *testing.T) {
 // The step limit of a session overrides the project's and the operator's limits, which otherwise apply.
 func TestMaxSteps(t *testing.T) {
 	t.Parallel()
-	h := New(connect(t, nil), time.Minute, false, nil, anywhere)
 	own := int32(7)
 	for name, c := range map[string]struct {
 		override int32
@@ -339,7 +338,7 @@ func TestMaxSteps(t *testing.T) {
 	} {
 		s := spec(t, c.root)
 		s.Session.Overrides = record.Overrides{MaxSteps: c.override}
-		got := h.start(s, &harnessv1.CompiledProject{Root: c.root})
+		got := runStart(s, &harnessv1.CompiledProject{Root: c.root}, false)
 		if d := cmp.Diff(c.want, got.MaxSteps); d != "" || got.MaxOutputTokens != nil {
 			t.Errorf("%s: %s", name, d)
 		}
@@ -349,7 +348,6 @@ func TestMaxSteps(t *testing.T) {
 // A run receives the operator's limit of active agents in a session.
 func TestLiveAgents(t *testing.T) {
 	t.Parallel()
-	h := New(connect(t, nil), time.Minute, false, nil, anywhere)
 	path := filepath.Join(t.TempDir(), "local.toml")
 	for text, want := range map[string]int32{"": 0, "[limits]\nlive_agents = 3\n": 3} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -361,7 +359,7 @@ func TestLiveAgents(t *testing.T) {
 		}
 		s := spec(t, &harnessv1.AgentNode{})
 		s.Inputs.Config = cfg
-		if got := h.start(s, &harnessv1.CompiledProject{Root: &harnessv1.AgentNode{}}).GetLiveAgents(); got != want {
+		if got := runStart(s, &harnessv1.CompiledProject{Root: &harnessv1.AgentNode{}}, false).GetLiveAgents(); got != want {
 			t.Errorf("%q: the run is told %d, want %d", text, got, want)
 		}
 	}

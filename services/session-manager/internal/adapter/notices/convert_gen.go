@@ -3,10 +3,28 @@
 package notices
 
 import (
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/logs/core/logs"
 	"kaged.dev/services/session-manager/internal/sessions/core/notices"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/wire"
 )
+
+// LogEntry returns in as *apiv1.LogEntry.
+func LogEntry(in logs.Entry) (out *apiv1.LogEntry) {
+	out = &apiv1.LogEntry{}
+	out.Id = in.ID
+	out.Ts = in.TS
+	out.Level = logs.LevelName(in.Level)
+	out.Source = string(in.Source)
+	out.Message = in.Message
+	out.ProjectId = in.ProjectID
+	out.SessionId = in.SessionID
+	out.PluginName = in.PluginName
+	out.Context = details(in.Context)
+	return out
+}
 
 // sessionChanged returns in as *apiv1.SessionChanged.
 func sessionChanged(in record.Session) (out *apiv1.SessionChanged) {
@@ -18,8 +36,8 @@ func sessionChanged(in record.Session) (out *apiv1.SessionChanged) {
 		v = in.Label
 		out.Name = &v
 	}
-	out.State = sessionStates[in.State]
-	out.BlockedReason = unlessEmpty(in.Blocked())
+	out.State = wire.SessionStates[in.State]
+	out.BlockedReason = optional.NonZero(in.Blocked())
 	if in.CurrentRun != "" {
 		var v string
 		v = in.CurrentRun

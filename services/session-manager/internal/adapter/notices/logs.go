@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/structs"
-	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/logs/core/logs"
 )
@@ -52,14 +52,12 @@ func send(ctx context.Context, to Notifier, list ...*sessionmanagerv1.LogNotice)
 	return to.Notify(ctx, bus.LogSubject, messages...)
 }
 
-// LogEntry returns an entry as a message of the API.
-func LogEntry(e logs.Entry) *apiv1.LogEntry {
-	out := &apiv1.LogEntry{
-		Id: e.ID, Ts: e.TS, Level: logs.LevelName(e.Level), Source: string(e.Source), Message: e.Message,
-		ProjectId: e.ProjectID, SessionId: e.SessionID, PluginName: e.PluginName,
+//convert:import logs "kaged.dev/services/session-manager/internal/logs/core/logs"
+//convert:one LogEntry logs.Entry *apiv1.LogEntry >Level=logs.LevelName(in.Level) >Context=details(in.Context)
+
+func details(context map[string]any) *structpb.Struct {
+	if len(context) == 0 {
+		return nil
 	}
-	if len(e.Context) > 0 {
-		out.Context = structs.Of(e.Context)
-	}
-	return out
+	return structs.Of(context)
 }

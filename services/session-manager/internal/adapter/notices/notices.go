@@ -11,7 +11,6 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/notices"
-	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
 // Notifier sends messages on a subject to its present subscribers.
@@ -70,24 +69,13 @@ var states = map[string]apiv1.ProjectState{
 
 //convert:import record "kaged.dev/services/session-manager/internal/sessions/core/record"
 //convert:import notices "kaged.dev/services/session-manager/internal/sessions/core/notices"
-//convert:use sessionStates
+//convert:import optional "kaged.dev/pkg/optional"
+//convert:import wire "kaged.dev/services/session-manager/internal/wire"
+//convert:use wire.SessionStates
 //convert:one sessionChanged record.Session *apiv1.SessionChanged ID=SessionId Label=Name CurrentRun=RunId
-//convert:with >BlockedReason=unlessEmpty(in.Blocked())
+//convert:with >BlockedReason=optional.NonZero(in.Blocked())
 //convert:one waiting notices.Waiting *apiv1.ApprovalWaiting Subject.Tool=Tool Subject.Agent=AgentPath
 //convert:one over notices.Over *apiv1.ApprovalOver
-
-var sessionStates = map[record.State]apiv1.SessionState{
-	record.Idle: apiv1.SessionState_SESSION_STATE_IDLE, record.Queued: apiv1.SessionState_SESSION_STATE_QUEUED,
-	record.Running: apiv1.SessionState_SESSION_STATE_RUNNING, record.Paused: apiv1.SessionState_SESSION_STATE_PAUSED,
-	record.Failed: apiv1.SessionState_SESSION_STATE_FAILED, record.Ended: apiv1.SessionState_SESSION_STATE_ENDED,
-}
-
-func unlessEmpty(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
 
 // CountProto returns a count as a message of the API.
 func CountProto(c notices.Count) *apiv1.RunningCount {

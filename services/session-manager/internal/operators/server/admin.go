@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"kaged.dev/pkg/config"
-	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/page"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
@@ -143,56 +142,15 @@ func (s *Admin) ListAdminAudit(
 	}, nil
 }
 
-func adminOperator(o admin.Operator) *apiv1.AdminOperator {
-	out := &apiv1.AdminOperator{
-		OperatorId: o.ID, Workspace: unlessEmpty(o.Workspace), Sessions: int32(o.Sessions), Running: int32(o.Running),
-		LastActiveAt: unlessZero(o.LastActiveAt), CostUsd: float64(o.NanoUSD) / contract.NanoUSD, Tokens: o.Tokens,
-		Calls: o.Calls, DisabledAt: unlessZero(o.DisabledAt),
-	}
-	if l := o.Limits; l != nil {
-		out.Limits = &apiv1.OperatorLimits{
-			SessionsPerProject: set(l.SessionsPerProject), SessionsPerOperator: set(l.SessionsPerOperator),
-			MaxSteps: set(l.MaxSteps), LiveAgents: set(l.LiveAgents), RequestsPerMinute: set(l.RequestsPerMinute),
-			MessagesPerMinute: set(l.MessagesPerMinute),
-		}
-	}
-	if b := o.Budget; b != nil {
-		out.Budget = &apiv1.OperatorBudget{Usd: b.USD, Tokens: b.Tokens, Calls: b.Calls, Per: b.Per}
-	}
-	return out
-}
-
-func operatorLimits(l *apiv1.OperatorLimits) localconfig.Limits {
-	return localconfig.Limits{
-		SessionsPerProject: int(l.GetSessionsPerProject()), SessionsPerOperator: int(l.GetSessionsPerOperator()),
-		MaxSteps: int(l.GetMaxSteps()), LiveAgents: int(l.GetLiveAgents()), RequestsPerMinute: int(l.GetRequestsPerMinute()),
-		MessagesPerMinute: int(l.GetMessagesPerMinute()),
-	}
-}
-
-func operatorBudget(b *apiv1.OperatorBudget) config.Budget {
-	return config.Budget{USD: b.GetUsd(), Tokens: b.GetTokens(), Calls: b.GetCalls(), Per: b.GetPer()}
-}
-
-func adminWorkspace(w admin.Workspace) *apiv1.AdminWorkspace {
-	return &apiv1.AdminWorkspace{
-		Name: w.Name, OperatorId: unlessEmpty(w.Operator), State: string(w.State), AssignedAt: unlessZero(w.AssignedAt),
-		Running: int32(w.Running),
-	}
-}
-
-func unlessEmpty(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
-// set returns a limit, nil for one that is not set.
-func set(n int) *int32 {
-	if n == 0 {
-		return nil
-	}
-	limit := int32(n)
-	return &limit
-}
+//convert:import admin "kaged.dev/services/session-manager/internal/operators/core/admin"
+//convert:import localconfig "kaged.dev/services/session-manager/internal/operators/core/localconfig"
+//convert:import config "kaged.dev/pkg/config"
+//convert:import contract "kaged.dev/pkg/contract"
+//convert:one adminOperator admin.Operator *apiv1.AdminOperator ID=OperatorId
+//convert:with >CostUsd=float64(in.NanoUSD)/contract.NanoUSD
+//convert:one limitsToProto *localconfig.Limits *apiv1.OperatorLimits
+//convert:one operatorLimits *apiv1.OperatorLimits localconfig.Limits
+//convert:with >ValidationsPerMinute=- >DSLWritesPerMinute=- >AuditReadsPerMinute=-
+//convert:one budgetToProto *config.Budget *apiv1.OperatorBudget
+//convert:one operatorBudget *apiv1.OperatorBudget config.Budget >Unpriced=-
+//convert:one adminWorkspace admin.Workspace *apiv1.AdminWorkspace Operator=OperatorId

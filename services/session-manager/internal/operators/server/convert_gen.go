@@ -3,10 +3,151 @@
 package server
 
 import (
+	"kaged.dev/pkg/config"
+	"kaged.dev/pkg/contract"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
+	"kaged.dev/services/session-manager/internal/operators/core/admin"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
+
+// adminOperator returns in as *apiv1.AdminOperator.
+func adminOperator(in admin.Operator) (out *apiv1.AdminOperator) {
+	out = &apiv1.AdminOperator{}
+	out.OperatorId = in.ID
+	if in.Workspace != "" {
+		var v string
+		v = in.Workspace
+		out.Workspace = &v
+	}
+	out.Sessions = int32(in.Sessions)
+	out.Running = int32(in.Running)
+	if in.LastActiveAt != 0 {
+		var v int64
+		v = in.LastActiveAt
+		out.LastActiveAt = &v
+	}
+	out.CostUsd = float64(in.NanoUSD) / contract.NanoUSD
+	out.Tokens = in.Tokens
+	out.Calls = in.Calls
+	if in.Rule.DisabledAt != 0 {
+		var v int64
+		v = in.Rule.DisabledAt
+		out.DisabledAt = &v
+	}
+	out.Limits = limitsToProto(in.Rule.Limits)
+	out.Budget = budgetToProto(in.Rule.Budget)
+	return out
+}
+
+// limitsToProto returns in as *apiv1.OperatorLimits.
+func limitsToProto(in *localconfig.Limits) (out *apiv1.OperatorLimits) {
+	if in == nil {
+		return out
+	}
+	out = &apiv1.OperatorLimits{}
+	if in.SessionsPerProject != 0 {
+		var v int32
+		v = int32(in.SessionsPerProject)
+		out.SessionsPerProject = &v
+	}
+	if in.SessionsPerOperator != 0 {
+		var v int32
+		v = int32(in.SessionsPerOperator)
+		out.SessionsPerOperator = &v
+	}
+	if in.MaxSteps != 0 {
+		var v int32
+		v = int32(in.MaxSteps)
+		out.MaxSteps = &v
+	}
+	if in.LiveAgents != 0 {
+		var v int32
+		v = int32(in.LiveAgents)
+		out.LiveAgents = &v
+	}
+	if in.RequestsPerMinute != 0 {
+		var v int32
+		v = int32(in.RequestsPerMinute)
+		out.RequestsPerMinute = &v
+	}
+	if in.MessagesPerMinute != 0 {
+		var v int32
+		v = int32(in.MessagesPerMinute)
+		out.MessagesPerMinute = &v
+	}
+	return out
+}
+
+// operatorLimits returns in as localconfig.Limits.
+func operatorLimits(in *apiv1.OperatorLimits) (out localconfig.Limits) {
+	if in == nil {
+		return out
+	}
+	if in.SessionsPerProject != nil {
+		out.SessionsPerProject = int(*in.SessionsPerProject)
+	}
+	if in.SessionsPerOperator != nil {
+		out.SessionsPerOperator = int(*in.SessionsPerOperator)
+	}
+	if in.MaxSteps != nil {
+		out.MaxSteps = int(*in.MaxSteps)
+	}
+	if in.LiveAgents != nil {
+		out.LiveAgents = int(*in.LiveAgents)
+	}
+	if in.RequestsPerMinute != nil {
+		out.RequestsPerMinute = int(*in.RequestsPerMinute)
+	}
+	if in.MessagesPerMinute != nil {
+		out.MessagesPerMinute = int(*in.MessagesPerMinute)
+	}
+	return out
+}
+
+// budgetToProto returns in as *apiv1.OperatorBudget.
+func budgetToProto(in *config.Budget) (out *apiv1.OperatorBudget) {
+	if in == nil {
+		return out
+	}
+	out = &apiv1.OperatorBudget{}
+	out.Usd = in.USD
+	out.Tokens = in.Tokens
+	out.Calls = in.Calls
+	out.Per = in.Per
+	return out
+}
+
+// operatorBudget returns in as config.Budget.
+func operatorBudget(in *apiv1.OperatorBudget) (out config.Budget) {
+	if in == nil {
+		return out
+	}
+	out.USD = in.Usd
+	out.Tokens = in.Tokens
+	out.Calls = in.Calls
+	out.Per = in.Per
+	return out
+}
+
+// adminWorkspace returns in as *apiv1.AdminWorkspace.
+func adminWorkspace(in admin.Workspace) (out *apiv1.AdminWorkspace) {
+	out = &apiv1.AdminWorkspace{}
+	out.Name = in.Assignment.Name
+	if in.Assignment.Operator != "" {
+		var v string
+		v = in.Assignment.Operator
+		out.OperatorId = &v
+	}
+	out.State = string(in.Assignment.State)
+	if in.AssignedAt != 0 {
+		var v int64
+		v = in.AssignedAt
+		out.AssignedAt = &v
+	}
+	out.Running = int32(in.Running)
+	return out
+}
 
 // provider returns in as *apiv1.Provider.
 func provider(in localconfig.Provider) (out *apiv1.Provider) {
@@ -40,5 +181,21 @@ func tokenToProto(in tokens.Token) (out *apiv1.Token) {
 		v = in.LastUsedAt
 		out.LastUsedAt = &v
 	}
+	return out
+}
+
+// createdToken returns in as *apiv1.CreateTokenResponse.
+func createdToken(in tokens.Token, text string) (out *apiv1.CreateTokenResponse) {
+	out = &apiv1.CreateTokenResponse{}
+	out.Id = in.ID
+	out.Name = in.Name
+	out.Scope = scopeToProto(in.Scope)
+	out.CreatedAt = in.CreatedAt
+	if in.ExpiresAt != 0 {
+		var v int64
+		v = in.ExpiresAt
+		out.ExpiresAt = &v
+	}
+	out.Token = text
 	return out
 }

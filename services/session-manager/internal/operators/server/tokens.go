@@ -38,10 +38,7 @@ func (s *Tokens) CreateToken(ctx context.Context, req *apiv1.CreateTokenRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.CreateTokenResponse{
-		Id: t.ID, Name: t.Name, Scope: scopeToProto(t.Scope),
-		CreatedAt: t.CreatedAt, ExpiresAt: unlessZero(t.ExpiresAt), Token: text,
-	}, nil
+	return createdToken(t, text), nil
 }
 
 // ListTokens lists the caller's tokens.
@@ -65,10 +62,4 @@ func (s *Tokens) RevokeToken(ctx context.Context, req *apiv1.RevokeTokenRequest)
 
 //convert:use scopeToProto
 //convert:one tokenToProto tokens.Token *apiv1.Token
-
-func unlessZero(n int64) *int64 {
-	if n == 0 {
-		return nil
-	}
-	return &n
-}
+//convert:one createdToken(text string) tokens.Token *apiv1.CreateTokenResponse >Token=text

@@ -38,13 +38,6 @@ var approvalStates = map[bool]apiv1.ProjectApprovalState{
 	true:  apiv1.ProjectApprovalState_PROJECT_APPROVAL_STATE_REQUIRED,
 }
 
-func unlessEmpty(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
 func capabilities(c projects.Capabilities) *apiv1.GetProjectCapabilitiesResponse {
 	mode := func(granted []string) string {
 		if len(granted) == 0 {

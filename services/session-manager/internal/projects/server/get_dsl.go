@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -15,7 +16,7 @@ func (s *DSL) GetDsl(ctx context.Context, req *apiv1.GetDslRequest) (*apiv1.GetD
 	}
 	out := &apiv1.GetDslResponse{
 		Dsl: d.Text, DslStatus: apiv1.DslStatus_DSL_STATUS_INVALID, SchemaVersion: dsl.Version, ValidatedAt: d.At,
-		Sha256: unlessEmpty(d.SHA256),
+		Sha256: optional.NonZero(d.SHA256),
 	}
 	if d.Valid {
 		out.DslStatus = apiv1.DslStatus_DSL_STATUS_VALID

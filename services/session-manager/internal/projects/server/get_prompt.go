@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -19,7 +20,7 @@ func (s *DSL) GetPrompt(ctx context.Context, req *apiv1.GetPromptRequest) (*apiv
 	out := &apiv1.GetPromptResponse{Path: p.Path, Version: int32(p.Version), Text: p.Text, Sha256: p.SHA256, Diff: p.Diff}
 	for _, v := range p.Versions {
 		out.Versions = append(out.Versions, &apiv1.PromptVersion{
-			Version: int32(v.Version), Sha256: v.SHA256, Author: unlessEmpty(v.Author), CreatedAt: v.CreatedAt,
+			Version: int32(v.Version), Sha256: v.SHA256, Author: optional.NonZero(v.Author), CreatedAt: v.CreatedAt,
 		})
 	}
 	return out, nil

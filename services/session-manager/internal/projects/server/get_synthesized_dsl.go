@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -18,7 +19,7 @@ func (s *DSL) GetSynthesizedDsl(
 		return nil, err
 	}
 	out := &apiv1.GetSynthesizedDslResponse{
-		Yaml: unlessEmpty(d.YAML), HasOverlay: d.HasOverlay, HasProjectReferences: d.HasReferences,
+		Yaml: optional.NonZero(d.YAML), HasOverlay: d.HasOverlay, HasProjectReferences: d.HasReferences,
 		ResolvedTools: structpb.NewNullValue(), Warnings: d.Warnings(), CrossRefErrors: d.CrossReferences(),
 		Error: dslInvalid(ctx, d.Verdict),
 	}

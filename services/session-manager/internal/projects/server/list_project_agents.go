@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 )
@@ -27,8 +28,8 @@ func (s *Server) ListProjectAgents(
 func agentToProto(agents *projects.Agents, i int) *apiv1.ProjectAgent {
 	a := agents.List[i].Agent
 	out := &apiv1.ProjectAgent{
-		AgentPath: a.Path, ParentPath: unlessEmpty(parentOf(a.Path)), Description: a.Description, Model: a.Model,
-		BoundTo: unlessEmpty(agents.Bindings[a.Model]), Prompt: a.Prompt, Limits: agentLimits(a),
+		AgentPath: a.Path, ParentPath: optional.NonZero(parentOf(a.Path)), Description: a.Description, Model: a.Model,
+		BoundTo: optional.NonZero(agents.Bindings[a.Model]), Prompt: a.Prompt, Limits: agentLimits(a),
 		Cage: &apiv1.AgentCage{Caged: a.Cage != nil, Sentences: a.Cage.Sentences(), Summary: a.Cage.Summary()},
 	}
 	for _, d := range agents.List[i].Decisions {
@@ -54,23 +55,15 @@ const nano = 1e9
 
 func agentLimits(a *dsl.Agent) *apiv1.AgentLimits {
 	out := &apiv1.AgentLimits{
-		MaxSteps: positive(int32(a.MaxSteps)), MaxOutputTokens: positive(int32(a.MaxOutputTokens)),
+		MaxSteps: optional.NonZero(int32(a.MaxSteps)), MaxOutputTokens: optional.NonZero(int32(a.MaxOutputTokens)),
 	}
 	b := a.Budget
 	if b == nil {
 		return out
 	}
-	out.BudgetTokens, out.BudgetCalls = positive(b.Tokens), positive(b.Calls)
-	out.BudgetWalltimeMs = positive(b.Walltime.Milliseconds())
-	out.LiveAgents, out.Depth = positive(int32(b.LiveAgents)), positive(int32(b.Depth))
-	out.BudgetUsd = positive(float64(b.NanoUSD) / nano)
+	out.BudgetTokens, out.BudgetCalls = optional.NonZero(b.Tokens), optional.NonZero(b.Calls)
+	out.BudgetWalltimeMs = optional.NonZero(b.Walltime.Milliseconds())
+	out.LiveAgents, out.Depth = optional.NonZero(int32(b.LiveAgents)), optional.NonZero(int32(b.Depth))
+	out.BudgetUsd = optional.NonZero(float64(b.NanoUSD) / nano)
 	return out
-}
-
-// positive returns nil for 0, which means unlimited.
-func positive[T int32 | int64 | float64](n T) *T {
-	if n == 0 {
-		return nil
-	}
-	return &n
 }

@@ -7,19 +7,17 @@ import (
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/projects/store/db"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
+
+//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
+//convert:one projectParams(was string) projects.Project db.SaveProjectParams
+//convert:with >Description=transcript.Storable(in.Description) >WasApproved=was
+//convert:with >Diagnostics=- >Warnings=- >Aliases=- >Prompts=- >Unresolved=- >AcceptedPrompts=- >Sources=-
 
 // saveParams converts a project to its row. In the text of project files it replaces characters that Postgres cannot
 // store.
 func saveParams(p projects.Project, was string) (db.SaveProjectParams, error) {
-	params := db.SaveProjectParams{
-		Owner: p.Owner, ID: p.ID, Path: p.Path, Description: transcript.Storable(p.Description),
-		DslVersion: int32(p.DSLVersion),
-		State:      string(p.State), CompiledHash: p.CompiledHash, RulesHash: p.RulesHash, Workspace: p.Workspace,
-		RegisteredAt: p.RegisteredAt, UpdatedAt: p.UpdatedAt,
-		ApprovedHash: p.ApprovedHash, ApprovedAt: p.ApprovedAt, ApprovedBy: p.ApprovedBy, WasApproved: was,
-	}
+	params := projectParams(p, was)
 	if p.AcceptedPrompts == nil {
 		p.AcceptedPrompts = map[string]string{}
 	}

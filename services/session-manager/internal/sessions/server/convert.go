@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
@@ -15,29 +16,12 @@ import (
 	"kaged.dev/services/session-manager/internal/wire"
 )
 
-// text returns a pointer to s, nil for "".
-func text(s string) *string { return unlessZero(s) }
-
-func unlessZero[T comparable](v T) *T {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return &v
-}
-
-var states = map[record.State]apiv1.SessionState{
-	record.Idle: apiv1.SessionState_SESSION_STATE_IDLE, record.Queued: apiv1.SessionState_SESSION_STATE_QUEUED,
-	record.Running: apiv1.SessionState_SESSION_STATE_RUNNING, record.Paused: apiv1.SessionState_SESSION_STATE_PAUSED,
-	record.Failed: apiv1.SessionState_SESSION_STATE_FAILED, record.Ended: apiv1.SessionState_SESSION_STATE_ENDED,
-}
-
-func state(s record.State) apiv1.SessionState { return states[s] }
-
-//convert:use state approvalStates runStates
+//convert:import optional "kaged.dev/pkg/optional"
+//convert:import wire "kaged.dev/services/session-manager/internal/wire"
+//convert:use wire.SessionStates approvalStates runStates
 //convert:one summary record.Session *apiv1.SessionSummary Label=Name Overrides.Model=ModelOverride Issue=IssueNumber
 //convert:with Overrides.MaxSteps=MaxStepsOverride Overrides.MaxOutputTokens=MaxOutputTokensOverride
-//convert:one session record.Session *apiv1.Session Label=Name >BlockedReason=text(in.Blocked()) Cage=CageStatus
+//convert:one session record.Session *apiv1.Session Label=Name >BlockedReason=optional.NonZero(in.Blocked()) Cage=CageStatus
 //convert:with Overrides.Model=ModelOverride Overrides.MaxSteps=MaxStepsOverride Issue=IssueNumber
 //convert:with Overrides.MaxOutputTokens=MaxOutputTokensOverride >LiveSubagents=- >Budget=-
 //convert:one totals record.Totals *apiv1.SessionTotals
@@ -173,7 +157,7 @@ func message(m record.Message, most int) *apiv1.SessionMessage {
 	content := shorten(m.Content, level([]int{len(m.Content), sum(weigh(m.Blocks))}, most))
 	return &apiv1.SessionMessage{
 		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: content,
-		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: text(m.RunID),
+		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: optional.NonZero(m.RunID),
 		Metadata: metadata(m.Metadata), AlwaysKeep: m.AlwaysKeep, AfterStep: int32(m.AfterStep()),
 	}
 }
@@ -201,7 +185,7 @@ func outcome(r record.Run) *string {
 	if !r.State.Over() {
 		return nil
 	}
-	return text(string(r.State))
+	return optional.NonZero(string(r.State))
 }
 
 // duration returns the duration of a run in milliseconds, nil before its end.
@@ -218,9 +202,9 @@ func run(d sessions.RunDetail) *apiv1.Run {
 	out := &apiv1.Run{
 		Id: r.ID, SessionId: r.SessionID, TriggerMessageId: r.TriggerMessageID, MessageId: r.MessageID,
 		State:   runStates[r.State],
-		Outcome: outcome(r), StopReason: text(string(r.StopReason)), CreatedAt: r.CreatedAt,
-		StartedAt: unlessZero(r.StartedAt),
-		EndedAt:   unlessZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
+		Outcome: outcome(r), StopReason: optional.NonZero(string(r.StopReason)), CreatedAt: r.CreatedAt,
+		StartedAt: optional.NonZero(r.StartedAt),
+		EndedAt:   optional.NonZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
 		CostTotal: r.Totals.CostUSD, Error: r.Error.Proto(), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
 		CageStatus: string(r.Cage),
 	}

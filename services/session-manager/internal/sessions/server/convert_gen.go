@@ -4,10 +4,12 @@ package server
 
 import (
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+	"kaged.dev/services/session-manager/internal/wire"
 )
 
 // summary returns in as *apiv1.SessionSummary.
@@ -25,7 +27,7 @@ func summary(in record.Session) (out *apiv1.SessionSummary) {
 		v = in.Label
 		out.Label = &v
 	}
-	out.State = state(in.State)
+	out.State = wire.SessionStates[in.State]
 	out.CreatedAt = in.CreatedAt
 	out.UpdatedAt = in.UpdatedAt
 	if in.Overrides.Model != "" {
@@ -67,8 +69,8 @@ func session(in record.Session) (out *apiv1.Session) {
 		v = in.Label
 		out.Label = &v
 	}
-	out.State = state(in.State)
-	out.BlockedReason = text(in.Blocked())
+	out.State = wire.SessionStates[in.State]
+	out.BlockedReason = optional.NonZero(in.Blocked())
 	out.CreatedAt = in.CreatedAt
 	out.UpdatedAt = in.UpdatedAt
 	if in.EndedAt != 0 {

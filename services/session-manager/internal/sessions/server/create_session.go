@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
+	"kaged.dev/services/session-manager/internal/wire"
 )
 
 // CreateSession creates a session. It starts no run.
@@ -27,7 +29,7 @@ func (s *Server) CreateSession(
 		return nil, err
 	}
 	return &apiv1.CreateSessionResponse{
-		Id: created.ID, ProjectId: created.ProjectID, State: state(created.State), CreatedAt: created.CreatedAt,
-		Name: text(created.Label), Label: text(created.Label), IssueNumber: unlessZero(created.Issue),
+		Id: created.ID, ProjectId: created.ProjectID, State: wire.SessionStates[created.State], CreatedAt: created.CreatedAt,
+		Name: optional.NonZero(created.Label), Label: optional.NonZero(created.Label), IssueNumber: optional.NonZero(created.Issue),
 	}, nil
 }

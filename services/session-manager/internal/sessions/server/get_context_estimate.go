@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -15,7 +16,7 @@ func (s *Server) GetContextEstimate(
 		return nil, err
 	}
 	out := &apiv1.GetContextEstimateResponse{
-		InputTokens: e.Input, ContextWindow: unlessZero(e.Window), Fraction: share(e.Input+e.Reserved, e.Window),
+		InputTokens: e.Input, ContextWindow: optional.NonZero(e.Window), Fraction: share(e.Input+e.Reserved, e.Window),
 		Algorithm: "fallback", ReservedOutputTokens: e.Reserved, AgentPath: e.AgentPath, ErrorFraction: e.Error,
 	}
 	if e.Calibrated {

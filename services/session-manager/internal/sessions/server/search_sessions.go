@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/optional"
 	"kaged.dev/pkg/page"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/sessions"
@@ -24,7 +25,7 @@ func (s *Server) SearchSessions(
 
 func found(f sessions.Found) *apiv1.FoundSession {
 	s := foundSession(summary(f.Session))
-	s.MatchedMessageId = text(f.Message)
+	s.MatchedMessageId = optional.NonZero(f.Message)
 	if r := f.LastRun; r != nil {
 		s.LastRun = &apiv1.LastRun{Id: r.ID, State: runStates[r.State], EndedAt: r.EndedAt, Error: r.Error.Proto()}
 	}

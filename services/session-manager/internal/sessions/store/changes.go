@@ -131,16 +131,7 @@ func textOf(c record.Change) (n int) {
 
 func textOfBlocks(blocks []llm.Block) (n int) {
 	for _, b := range blocks {
-		switch {
-		case b.Text != nil:
-			n += len(b.Text.Text)
-		case b.Thinking != nil:
-			n += len(b.Thinking.Text) + len(b.Thinking.Opaque)
-		case b.Call != nil:
-			n += len(b.Call.Input)
-		case b.Result != nil:
-			n += len(b.Result.Content)
-		}
+		n += b.Size()
 	}
 	return n
 }
@@ -346,11 +337,17 @@ func headItems(h *contract.AuditHead) *int32 {
 //convert:with Totals.TokensOut=TokensOut
 //convert:with Totals.CostUSD=CostTotal >EndedAt=at >Error=keptError(in.Error)
 
+//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
+//convert:one textParams record.Message db.AppendMessageParams >Content=transcript.Storable(in.Content) Cost=CostTotal
+//convert:with >Blocks=- >Metadata=-
+//convert:import cmp "cmp"
+//convert:import contract "kaged.dev/pkg/contract"
+//convert:one runRow(prompts json.RawMessage) record.Run db.InsertRunParams Issue=IssueNumber >PromptHashes=prompts
+//convert:with >CageStatus=string(cmp.Or(in.Cage,contract.Uncaged))
+//convert:import json "encoding/json"
+
 func messageParams(m record.Message) (db.AppendMessageParams, error) {
-	p := db.AppendMessageParams{
-		ID: m.ID, SessionID: m.SessionID, Role: string(m.Role), Content: transcript.Storable(m.Content), RunID: m.RunID,
-		AgentPath: m.AgentPath, SubagentInvocationID: m.SubagentInvocationID, CostTotal: m.Cost, CreatedAt: m.CreatedAt,
-	}
+	p := textParams(m)
 	if m.Blocks != nil {
 		blocks, err := transcript.EncodeBlocks(m.Blocks)
 		if err != nil {
@@ -382,12 +379,7 @@ func runParams(r record.Run) (db.InsertRunParams, error) {
 		hashes = map[string]string{}
 	}
 	encoded, err := database.JSON(hashes)
-	return db.InsertRunParams{
-		ID: r.ID, SessionID: r.SessionID, Owner: r.Owner, ProjectID: r.ProjectID, TriggerMessageID: r.TriggerMessageID,
-		MessageID: r.MessageID, State: string(r.State), CompiledHash: r.CompiledHash, PromptHashes: encoded,
-		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, CageStatus: string(cmp.Or(r.Cage, contract.Uncaged)),
-		IssueNumber: r.Issue,
-	}, err
+	return runRow(r, encoded), err
 }
 
 // maxErrorDetail bounds the stored part of a failure, in bytes of JSON.

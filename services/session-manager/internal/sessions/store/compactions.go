@@ -70,7 +70,7 @@ func compactorText(u *contract.CompactorUse) *string {
 	if u == nil {
 		return nil
 	}
-	kept, err := json.Marshal(use{u.Provider, u.Model, u.Input, u.Output, u.Cost})
+	kept, err := json.Marshal(use(*u))
 	if err != nil {
 		return nil // the cost is not a number
 	}

@@ -3,6 +3,9 @@
 package store
 
 import (
+	cmp "cmp"
+	"encoding/json"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
@@ -47,6 +50,38 @@ func endParams(in record.RunEnd, at int64) (out db.EndRunParams) {
 	out.Steps = int32(in.Steps)
 	out.EndedAt = at
 	out.ID = in.RunID
+	return out
+}
+
+// textParams returns in as db.AppendMessageParams.
+func textParams(in record.Message) (out db.AppendMessageParams) {
+	out.ID = in.ID
+	out.SessionID = in.SessionID
+	out.Role = string(in.Role)
+	out.Content = transcript.Storable(in.Content)
+	out.RunID = in.RunID
+	out.AgentPath = in.AgentPath
+	out.SubagentInvocationID = in.SubagentInvocationID
+	out.CostTotal = in.Cost
+	out.CreatedAt = in.CreatedAt
+	return out
+}
+
+// runRow returns in as db.InsertRunParams.
+func runRow(in record.Run, prompts json.RawMessage) (out db.InsertRunParams) {
+	out.ID = in.ID
+	out.SessionID = in.SessionID
+	out.Owner = in.Owner
+	out.ProjectID = in.ProjectID
+	out.TriggerMessageID = in.TriggerMessageID
+	out.MessageID = in.MessageID
+	out.State = string(in.State)
+	out.CompiledHash = in.CompiledHash
+	out.PromptHashes = prompts
+	out.CreatedAt = in.CreatedAt
+	out.StartedAt = in.StartedAt
+	out.CageStatus = string(cmp.Or(in.Cage, contract.Uncaged))
+	out.IssueNumber = in.Issue
 	return out
 }
 

@@ -63,7 +63,7 @@ func factsOf(list []config.Model) map[string]llm.Facts {
 	for _, m := range list {
 		f := llm.Facts{ContextWindow: m.ContextWindow, MaxOutput: m.MaxOutput}
 		if p := m.Price; p != nil {
-			f.Price = &llm.Price{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}
+			f.Price = (*llm.Price)(p)
 		}
 		out[m.ID] = f
 	}
