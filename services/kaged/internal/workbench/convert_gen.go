@@ -33,10 +33,13 @@ func sizeToProto(in Size) (out *sandboxsupervisorv1.Terminal) {
 }
 
 // callContext returns in as *toolrunnerv1.ToolContext.
-func callContext(in Caller) (out *toolrunnerv1.ToolContext) {
+func callContext(in Caller, session, root string) (out *toolrunnerv1.ToolContext) {
 	out = &toolrunnerv1.ToolContext{}
+	out.SessionId = session
+	out.RunId = session
 	out.RequestId = ident.New()
 	out.Caller = in.Agent
+	out.ProjectRoot = root
 	out.OperatorId = operator
 	out.Cage = in.Cage
 	out.Tools = in.Tools

@@ -168,13 +168,12 @@ func (b *Bench) Catalogue(ctx context.Context, as Caller) ([]*toolrunnerv1.Tool,
 	return list.GetTools(), err
 }
 
-//convert:one callContext Caller *toolrunnerv1.ToolContext Agent=Caller >SessionId=- >RunId=- >ProjectRoot=-
+//convert:one callContext(session, root string) Caller *toolrunnerv1.ToolContext Agent=Caller
+//convert:with >SessionId=session >RunId=session >ProjectRoot=root
 //convert:with >RequestId=ident.New() >OperatorId=operator >ProjectId=- >InvocationId=- >CageId=- >IssueNumber=- >Job=-
 
 func (b *Bench) context(as Caller) *toolrunnerv1.ToolContext {
-	p := callContext(as)
-	p.SessionId, p.RunId, p.ProjectRoot = b.session, b.session, b.root
-	return p
+	return callContext(as, b.session, b.root)
 }
 
 // operator is the person at the terminal, in records.

@@ -67,8 +67,8 @@ func BudgetLimit(in contract.Amount, walltime time.Duration, allowUnpriced bool)
 		v = in.Calls
 		out.Calls = &v
 	}
-	out.WalltimeMs = optional.NonZero(walltime.Milliseconds())
 	out.Unpriced = unpriced(allowUnpriced)
+	out.WalltimeMs = optional.NonZero(walltime.Milliseconds())
 	return out
 }
 

@@ -40,7 +40,8 @@ func published() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all := append(strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"), openapi.Published(server.ContractRoutes())...)
+	was := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	all := append(was, openapi.Published(server.ContractRoutes())...)
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), "\n") + "\n", nil
 }

@@ -83,7 +83,8 @@ func message(p frames.Payload) proto.Message {
 	case frames.MessageSteer:
 		shown := cut(p.Content, frames.MaxText)
 		return &apiv1.MessageSteer{
-			MessageId: p.MessageID, RunId: optional.NonZero(p.RunID), State: p.State, Content: shown, Truncated: shown != p.Content,
+			MessageId: p.MessageID, RunId: optional.NonZero(p.RunID), State: p.State, Content: shown,
+			Truncated: shown != p.Content,
 			AfterStep: int32(p.AfterStep), At: p.At,
 		}
 	case frames.RunStarted:

@@ -21,7 +21,8 @@ import (
 //convert:use wire.SessionStates approvalStates runStates
 //convert:one summary record.Session *apiv1.SessionSummary Label=Name Overrides.Model=ModelOverride Issue=IssueNumber
 //convert:with Overrides.MaxSteps=MaxStepsOverride Overrides.MaxOutputTokens=MaxOutputTokensOverride
-//convert:one session record.Session *apiv1.Session Label=Name >BlockedReason=optional.NonZero(in.Blocked()) Cage=CageStatus
+//convert:one session record.Session *apiv1.Session Label=Name Cage=CageStatus
+//convert:with >BlockedReason=optional.NonZero(in.Blocked())
 //convert:with Overrides.Model=ModelOverride Overrides.MaxSteps=MaxStepsOverride Issue=IssueNumber
 //convert:with Overrides.MaxOutputTokens=MaxOutputTokensOverride >LiveSubagents=- >Budget=-
 //convert:one totals record.Totals *apiv1.SessionTotals
@@ -157,7 +158,8 @@ func message(m record.Message, most int) *apiv1.SessionMessage {
 	content := shorten(m.Content, level([]int{len(m.Content), sum(weigh(m.Blocks))}, most))
 	return &apiv1.SessionMessage{
 		Id: m.ID, SessionId: m.SessionID, Role: roles[m.Role], SubagentInvocationId: m.SubagentInvocationID, Content: content,
-		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded, RunId: optional.NonZero(m.RunID),
+		Parts: parts(m.Blocks, most-len(content)), CreatedAt: m.CreatedAt, Superseded: m.Superseded,
+		RunId:    optional.NonZero(m.RunID),
 		Metadata: metadata(m.Metadata), AlwaysKeep: m.AlwaysKeep, AfterStep: int32(m.AfterStep()),
 	}
 }
@@ -204,7 +206,8 @@ func run(d sessions.RunDetail) *apiv1.Run {
 		State:   runStates[r.State],
 		Outcome: outcome(r), StopReason: optional.NonZero(string(r.StopReason)), CreatedAt: r.CreatedAt,
 		StartedAt: optional.NonZero(r.StartedAt),
-		EndedAt:   optional.NonZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
+		EndedAt:   optional.NonZero(r.EndedAt), DurationMs: duration(r), TokensIn: r.Totals.TokensIn,
+		TokensOut: r.Totals.TokensOut,
 		CostTotal: r.Totals.CostUSD, Error: r.Error.Proto(), CompiledHash: r.CompiledHash, PromptHashes: r.PromptHashes,
 		CageStatus: string(r.Cage),
 	}

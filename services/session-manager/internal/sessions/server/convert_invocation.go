@@ -75,13 +75,15 @@ func invocationCage(c *dsl.Cage, most int) *apiv1.InvocationCage {
 func invocation(d sessions.InvocationDetail) *apiv1.Invocation {
 	i := d.Invocation
 	out := &apiv1.Invocation{
-		InvocationId: i.ID, RunId: i.RunID, ParentInvocationId: optional.NonZero(i.ParentID), ToolCallId: i.CallID, Name: i.Name,
+		InvocationId: i.ID, RunId: i.RunID, ParentInvocationId: optional.NonZero(i.ParentID), ToolCallId: i.CallID,
+		Name:      i.Name,
 		AgentPath: i.AgentPath,
 		State:     string(i.State), CageStatus: string(i.Cage), Exit: exit(i), Steps: int32(i.Steps),
 		TokensIn:  i.Totals.TokensIn,
-		TokensOut: i.Totals.TokensOut, CostUsd: i.Totals.CostUSD, StartedAt: i.StartedAt, EndedAt: optional.NonZero(i.EndedAt),
-		Error:  i.Error.Proto(),
-		Prompt: i.Prompt, Output: i.Output, CagePolicy: invocationCage(i.Policy, answerBytes/8), Tools: few(i.Tools,
+		TokensOut: i.Totals.TokensOut, CostUsd: i.Totals.CostUSD, StartedAt: i.StartedAt,
+		EndedAt: optional.NonZero(i.EndedAt),
+		Error:   i.Error.Proto(),
+		Prompt:  i.Prompt, Output: i.Output, CagePolicy: invocationCage(i.Policy, answerBytes/8), Tools: few(i.Tools,
 			answerBytes/8),
 		FilesChanged: few(i.FilesChanged, answerBytes/8), RunSteps: steps(d.Steps, answerBytes/2),
 	}

@@ -30,6 +30,7 @@ func (s *Server) CreateSession(
 	}
 	return &apiv1.CreateSessionResponse{
 		Id: created.ID, ProjectId: created.ProjectID, State: wire.SessionStates[created.State], CreatedAt: created.CreatedAt,
-		Name: optional.NonZero(created.Label), Label: optional.NonZero(created.Label), IssueNumber: optional.NonZero(created.Issue),
+		Name: optional.NonZero(created.Label), Label: optional.NonZero(created.Label),
+		IssueNumber: optional.NonZero(created.Issue),
 	}, nil
 }

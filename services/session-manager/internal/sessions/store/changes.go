@@ -402,11 +402,10 @@ const (
 	partPartial = 3
 )
 
+//convert:one halfParams(at int64) record.StepHalf db.InsertStepParams >Part=partResults >CreatedAt=at >Body=-
+
 func stepParams(half record.StepHalf, at int64) (db.InsertStepParams, error) {
-	p := db.InsertStepParams{
-		RunID: half.RunID, InvocationID: half.InvocationID, Step: int32(half.Step),
-		Part: partResults, CreatedAt: at,
-	}
+	p := halfParams(half, at)
 	var err error
 	if half.Turn == nil {
 		p.Body, err = stored.Results(half.Results)

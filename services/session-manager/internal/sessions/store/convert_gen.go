@@ -85,6 +85,16 @@ func runRow(in record.Run, prompts json.RawMessage) (out db.InsertRunParams) {
 	return out
 }
 
+// halfParams returns in as db.InsertStepParams.
+func halfParams(in record.StepHalf, at int64) (out db.InsertStepParams) {
+	out.RunID = in.RunID
+	out.InvocationID = in.InvocationID
+	out.Step = int32(in.Step)
+	out.Part = partResults
+	out.CreatedAt = at
+	return out
+}
+
 // entryFromRow returns in as contract.LedgerEntry.
 func entryFromRow(in db.ListLedgerRow) (out contract.LedgerEntry) {
 	out.Seq = in.Seq
