@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 )
@@ -53,13 +54,13 @@ func (s *Admin) SetOperatorConfig(
 
 func operatorConfig(operator string, d operatorconfig.Document) *apiv1.OperatorConfig {
 	return &apiv1.OperatorConfig{
-		OperatorId: operator, Document: d.Text, Revision: d.Revision, UpdatedAt: unlessZero(d.UpdatedAt),
+		OperatorId: operator, Document: d.Text, Revision: d.Revision, UpdatedAt: optional.NonZero(d.UpdatedAt),
 	}
 }
 
 func localConfig(d operatorconfig.Documents) *apiv1.LocalConfig {
 	return &apiv1.LocalConfig{
-		Document: d.Own.Text, Revision: d.Own.Revision, UpdatedAt: unlessZero(d.Own.UpdatedAt),
+		Document: d.Own.Text, Revision: d.Own.Revision, UpdatedAt: optional.NonZero(d.Own.UpdatedAt),
 		AdministratorDocument: d.ByAdministrator.Text,
 	}
 }
