@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,10 +56,19 @@ primary:
 }
 
 // tribe is the model of the tribe's agents. Porter and apprentice run a command that ignores signals and has
-// a child in another session.
-func tribe(dir string) func(*fakellm.Request) fakellm.Step {
+// a child in another session. Asked to probe, the porter runs a short command, and probed tells that it ran.
+func tribe(dir string, probed *atomic.Bool) func(*fakellm.Request) fakellm.Step {
 	return func(r *fakellm.Request) fakellm.Step {
+		for _, result := range r.Results() {
+			if !result.IsError && strings.Contains(result.Content, "probed") {
+				probed.Store(true)
+			}
+		}
 		switch {
+		case r.LastText() == "probe":
+			return fakellm.Step{fakellm.Tool("agent-porter", `{"prompt":"Probe."}`)}
+		case strings.Contains(r.LastText(), "Probe."):
+			return fakellm.Step{fakellm.Tool("shell.bash", `{"command":"echo probed"}`)}
 		case strings.Contains(r.LastText(), "again"), r.Turns() > 0:
 			return fakellm.Step{fakellm.Say("Done.")}
 		case strings.Contains(r.System, "the lead"):
@@ -136,11 +146,12 @@ func TestATreeIsGoneAfterAKill(t *testing.T) {
 	llm := fakellm.Start(t)
 	c := startAlone(t, llm)
 	dir := tribeProject(t, c.World)
-	llm.Handle(tribe(dir))
+	var probed atomic.Bool
+	llm.Handle(tribe(dir, &probed))
 	for _, victim := range []string{"harness", "session-manager", "tool-runner", "sandbox-supervisor"} {
-		took, gone := c.killTribe(t, victim, dir)
+		took, gone := c.killTribe(t, victim, dir, &probed)
 		for try := 1; !gone && try < 3; try++ {
-			took, gone = c.killTribe(t, victim, dir)
+			took, gone = c.killTribe(t, victim, dir, &probed)
 		}
 		t.Logf("%s: after %s everything was gone: %t", victim, took.Round(time.Millisecond), gone)
 		if !gone {
@@ -150,8 +161,16 @@ func TestATreeIsGoneAfterAKill(t *testing.T) {
 }
 
 // killTribe kills a service while the tribe works, and reports the time until everything was gone.
-func (c *constellation) killTribe(t *testing.T, victim, dir string) (took time.Duration, gone bool) {
+func (c *constellation) killTribe(
+	t *testing.T, victim, dir string, probed *atomic.Bool,
+) (took time.Duration, gone bool) {
 	s := kagedtest.Open(t, c.SignIn(t), dir)
+	probed.Store(false)
+	// After a service was started again, others may take a second to connect to it.
+	kagedtest.Eventually(t, "an agent runs a command", func() bool {
+		kagedtest.Open(t, s.Client, dir).Run(t, "probe")
+		return probed.Load()
+	})
 	s.Send(t, "work")
 	for started := 0; started < 2; {
 		if strings.Contains(string(s.Until(t, "subagent.output").Payload), "started") {
