@@ -71,9 +71,9 @@ func NewWriter(req llm.Request, conversation []llm.Message, form string, encode 
 	return w
 }
 
-// Resume skips messages whose pieces are kept, at most limit, and returns their number and the state noted after them.
-// key stands for everything besides a message, the state before it and the names of tools that its pieces depend on:
-// pieces written under another key are compared one by one.
+// Resume skips at most limit messages at the beginning whose pieces are kept. It returns their number, and the state
+// that [Writer.Ended] noted after the last of them. The pieces of a message depend on the message, the state before it,
+// the names of tools, and the key. After a change of the key, pieces are compared one by one.
 func (w *Writer) Resume(limit int, key string) (messages int, state string) {
 	k := w.kept
 	if k.key != key {

@@ -29,7 +29,8 @@ func (a *array) element(p wire.Piece) bool {
 	return added
 }
 
-// resume skips messages before last whose pieces are kept, and returns their number; see [wire.Writer.Resume].
+// resume skips the first messages if their pieces are kept, but not the last message. It returns the number of skipped
+// messages; see [wire.Writer.Resume].
 func (a *array) resume(last int, key string) int {
 	n, before := a.Resume(last, key)
 	a.open = a.open || before == ","

@@ -51,7 +51,7 @@ func drawMessages(t *rapid.T) ([]llm.Message, []contract.Source) {
 // to the conversation's.
 func TestUnits(t *testing.T) { rapid.Check(t, unitsHold) }
 
-// FuzzUnits searches for a conversation whose units break this.
+// FuzzUnits checks the property of TestUnits.
 func FuzzUnits(f *testing.F) { f.Fuzz(rapid.MakeFuzz(unitsHold)) }
 
 func unitsHold(t *rapid.T) {
@@ -99,7 +99,7 @@ func checkUnits(t *rapid.T, c *Conversation) {
 // shorter or the same conversation. A plan by the places of another one is the same plan.
 func TestPlans(t *testing.T) { rapid.Check(t, plansHold) }
 
-// FuzzPlan searches for a conversation and a text that break this.
+// FuzzPlan checks the property of TestPlans.
 func FuzzPlan(f *testing.F) { f.Fuzz(rapid.MakeFuzz(plansHold)) }
 
 func plansHold(t *rapid.T) {

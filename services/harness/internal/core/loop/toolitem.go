@@ -10,7 +10,7 @@ import (
 	"kaged.dev/pkg/llm"
 )
 
-// item is an item of the chain as canonical JSON. value is the same as a plain JSON value that nobody changes, or nil.
+// item is an item of the chain as canonical JSON. value is the decoded JSON, read only, or nil if it was not decoded.
 type item struct {
 	json  []byte
 	value any

@@ -259,7 +259,7 @@ func TestBrokenRequests(t *testing.T) {
 	}
 	l.gate.expect(t, "example.com:80", false, "the chunks of a request are malformed")
 	<-l.ended // the first request
-	// The handler ends before the server does: Close ends a connection itself whose request it has not seen yet.
+	// Close must follow the handler: it closes a connection before the server has read its request.
 	if last := <-l.ended; !strings.HasPrefix(last, "example.com/ 5 ") || !strings.Contains(last, "reset") {
 		t.Errorf("the server heard %q, want the five bytes before the malformed line and a reset", last)
 	}

@@ -242,7 +242,7 @@ func (g *Registry) leave(ctx context.Context, list []*Session) {
 	g.claimAndTakeOut(context.WithoutCancel(ctx), list)
 }
 
-// claimAndTakeOut takes out those sessions of the list that nobody else takes out.
+// claimAndTakeOut claims the sessions of a list, and takes out the claimed ones. Other goroutines take out the rest.
 func (g *Registry) claimAndTakeOut(ctx context.Context, list []*Session) {
 	claimed := list[:0]
 	for _, s := range list {
