@@ -14,7 +14,7 @@ import (
 	"kaged.dev/services/kaged"
 )
 
-// callers returns the callers of each service, whose containers see its socket: the modules that need it.
+// callers returns the modules that call each service. Only their containers see the socket of the service.
 func callers() map[string][]string {
 	of := map[string][]string{}
 	for _, module := range kaged.Modules() {

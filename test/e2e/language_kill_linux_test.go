@@ -46,7 +46,7 @@ func symbols(t *testing.T) *fakellm.Server {
 	return llm
 }
 
-// withSymbols returns the folder of a project whose agent may use code.lsp.
+// withSymbols creates a project whose agent may use code.lsp, and returns the folder of the project.
 func withSymbols(t *testing.T, w *kagedtest.World) string {
 	t.Helper()
 	dir := w.Project(t)

@@ -115,7 +115,7 @@ func (w *link) copy(to, from net.Conn) {
 // links are the networks between a process and its stores.
 type links struct{ postgres, nats *link }
 
-// linked returns the environment of a process whose stores are behind links.
+// linked returns links to Postgres and NATS, and the environment of a process that reaches them by these links.
 func (f *fleet) linked(t *testing.T) (w links, env []string) {
 	t.Helper()
 	for _, v := range f.shared {
@@ -145,7 +145,7 @@ func (f *fleet) linked(t *testing.T) (w links, env []string) {
 	return w, env
 }
 
-// startLinked starts a fleet whose first session-manager has its stores behind links.
+// startLinked starts a fleet. Its first session-manager reaches Postgres and NATS by the returned links.
 func startLinked(t *testing.T, llm *fakellm.Server) (*fleet, links) {
 	t.Helper()
 	f := startFleet(t, llm, 2, "[services.session-manager]\nlease_ttl = \"2s\"\n")

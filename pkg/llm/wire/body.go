@@ -71,9 +71,10 @@ func NewWriter(req llm.Request, conversation []llm.Message, form string, encode 
 	return w
 }
 
-// Resume skips at most limit messages at the beginning whose pieces are kept. It returns their number, and the state
-// that [Writer.Ended] noted after the last of them. The pieces of a message depend on the message, the state before it,
-// the names of tools, and the key. After a change of the key, pieces are compared one by one.
+// Resume skips messages that the previous request has encoded: the first messages of the conversation, at most limit.
+// It returns the number of skipped messages, and the state that [Writer.Ended] noted after the last one. The encoding
+// of a message depends on the message, the state before it, the names of tools, and the key. After a change of the key,
+// pieces are compared one by one.
 func (w *Writer) Resume(limit int, key string) (messages int, state string) {
 	k := w.kept
 	if k.key != key {

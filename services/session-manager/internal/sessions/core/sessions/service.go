@@ -56,9 +56,9 @@ type Store interface {
 	// Workspaces returns the names of the workspaces, without the default one, in which an operator's commands may
 	// run.
 	Workspaces(ctx context.Context, owner string) ([]string, error)
-	// LateRecord stores an audit record of a session under its id, once however often it is called. It stores no record
-	// of an unknown session, and none of an ended session, whose end brings such records itself, unless the record is of
-	// the session's project.
+	// LateRecord stores an audit record of a session under the record's id. Repeated calls store it once. A record of an
+	// unknown session is not stored. A record of an ended session is stored only if it belongs to the project: the end of
+	// a session stores the session's own records.
 	LateRecord(ctx context.Context, workspace string, r late.Record) (stored bool, err error)
 	// ToolsToEnd returns up to limit sessions that ended at or before a Unix time in milliseconds and whose workspace
 	// may not know of it, oldest first, without those of the workspaces in except. ToolsEnded marks the workspace of
