@@ -17,8 +17,10 @@ func (d *Driver) sdkParams(req llm.Request, names *wire.Names) sdk.MessageNewPar
 		Model:     sdk.Model(req.Model),
 		MaxTokens: d.maxTokens(req),
 		System:    system(req.System),
-		Tools:     tools(req.Tools, names),
 		Messages:  sdkMessages(llm.Normalize(req.Messages), names, d.origin(req.Model)),
+	}
+	if len(req.Tools) > 0 {
+		p.Tools = tools(req.Tools, names)
 	}
 	marked := 0
 	for i := len(p.Messages) - 1; i >= 0 && marked < 2; i-- {

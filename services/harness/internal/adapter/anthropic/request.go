@@ -23,7 +23,8 @@ const (
 // of each of the last two turns that are not the model's. The earlier of these is the end of the previous call. Its
 // cache is therefore found even if a turn has more blocks than the API looks back. The note follows behind these.
 //
-// The SDK encodes everything but the conversation. Its encoder takes 80 µs for each message of each call.
+// The SDK encodes the parameters and, once, each list of tools. Its encoder takes 80 µs for each message of each call,
+// so it does not encode the conversation.
 func (d *Driver) body(req llm.Request) (*wire.Body, error) {
 	origin := d.origin(req.Model)
 	c := &conversation{Writer: wire.NewWriter(req, req.Messages, Name+" "+origin, encoder(origin))}
@@ -31,10 +32,13 @@ func (d *Driver) body(req llm.Request) (*wire.Body, error) {
 		Model:     sdk.Model(req.Model),
 		MaxTokens: d.maxTokens(req),
 		System:    system(req.System),
-		Tools:     tools(req.Tools, c.Names),
 	}
 	p.SetExtraFields(map[string]any{"stream": true})
 	end, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	end, err = wire.WithTools(end, Name, req.Tools, c.Names, func() any { return tools(req.Tools, c.Names) })
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +74,6 @@ func system(texts []string) []sdk.TextBlockParam {
 }
 
 func tools(offered []llm.Tool, names *wire.Names) []sdk.ToolUnionParam {
-	if len(offered) == 0 {
-		// The API refuses an empty list.
-		return nil
-	}
 	out := make([]sdk.ToolUnionParam, len(offered))
 	for i, t := range offered {
 		tool := &sdk.ToolParam{

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 
+	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
 )
 
@@ -40,11 +41,15 @@ func (a *array) resume(last int, key string) int {
 // ended notes that the first n messages are written.
 func (a *array) ended(n int) { a.Ended(n, a.before()) }
 
-// body returns the body with the other parameters behind the list. The SDK encodes them. It does not encode the
-// conversation, because its encoder takes 80 µs for each message of each call.
-func (a *array) body(params any) (*wire.Body, error) {
+// body returns the body with the other parameters behind the list, and tools, if any are offered, in the form of an
+// API. The SDK encodes them. It does not encode the conversation, because its encoder takes 80 µs for each message of
+// each call.
+func (a *array) body(params any, form string, offered []llm.Tool, tools func() any) (*wire.Body, error) {
 	end, err := json.Marshal(params)
 	if err != nil {
+		return nil, err
+	}
+	if end, err = wire.WithTools(end, form, offered, a.Names, tools); err != nil {
 		return nil, err
 	}
 	end[0] = ',' // the members of the SDK's object follow the list

@@ -55,7 +55,10 @@ func FuzzBody(f *testing.F) {
 
 // sdkResponseParams returns the request for the SDK to encode as a whole.
 func (d *Driver) sdkResponseParams(req llm.Request, names *wire.Names) any {
-	p := d.responseParams(req, names)
+	p := d.responseParams(req)
+	if len(req.Tools) > 0 {
+		p.Tools = functionTools(req.Tools, names)
+	}
 	p.Input = responses.ResponseNewParamsInputUnion{
 		OfInputItemList: sdkInputItems(llm.Normalize(req.Conversation()), names, d.origin(req.Model)),
 	}
@@ -67,7 +70,10 @@ func (d *Driver) sdkResponseParams(req llm.Request, names *wire.Names) any {
 
 // sdkChatParams returns the request for the SDK to encode as a whole.
 func (d *Driver) sdkChatParams(req llm.Request, names *wire.Names) any {
-	p := d.chatParams(req, names)
+	p := d.chatParams(req)
+	if len(req.Tools) > 0 {
+		p.Tools = chatTools(req.Tools, names)
+	}
 	p.Messages = []sdk.ChatCompletionMessageParamUnion{}
 	if s := systemPrompt(req.System); s != "" {
 		p.Messages = append(p.Messages, sdk.SystemMessage(s))

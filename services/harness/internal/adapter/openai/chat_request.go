@@ -14,16 +14,15 @@ func (d *Driver) chatBody(req llm.Request) (*wire.Body, error) {
 	w := wire.NewWriter(req, req.Conversation(), ChatName+" "+d.origin(req.Model), encodeChat)
 	c := &chat{array: array{Writer: w, opening: `{"messages":[`}, origin: d.origin(req.Model), official: d.official()}
 	c.write(systemPrompt(req.System))
-	return c.body(d.chatParams(req, w.Names))
+	return c.body(d.chatParams(req), ChatName, req.Tools, func() any { return chatTools(req.Tools, w.Names) })
 }
 
-// chatParams returns the parameters of a request without its conversation. Compatible servers get only the oldest
-// fields: some refuse fields that OpenAI added later.
-func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompletionNewParams {
+// chatParams returns the parameters of a request without its conversation and tools. Compatible servers get only the
+// oldest fields: some refuse fields that OpenAI added later.
+func (d *Driver) chatParams(req llm.Request) sdk.ChatCompletionNewParams {
 	p := sdk.ChatCompletionNewParams{
 		Model:         shared.ChatModel(req.Model),
 		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
-		Tools:         chatTools(req.Tools, names),
 	}
 	official := d.official()
 	if n := int64(req.MaxOutputTokens); n > 0 {
@@ -41,10 +40,6 @@ func (d *Driver) chatParams(req llm.Request, names *wire.Names) sdk.ChatCompleti
 }
 
 func chatTools(offered []llm.Tool, names *wire.Names) []sdk.ChatCompletionToolUnionParam {
-	if len(offered) == 0 {
-		// The API refuses an empty list.
-		return nil
-	}
 	out := make([]sdk.ChatCompletionToolUnionParam, len(offered))
 	for i, t := range offered {
 		f := shared.FunctionDefinitionParam{Name: names.Encode(t.Name)}

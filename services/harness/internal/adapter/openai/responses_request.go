@@ -21,16 +21,15 @@ func (d *Driver) responseBody(req llm.Request) (*wire.Body, error) {
 	w := wire.NewWriter(req, req.Conversation(), Name+" "+origin, encodeItem(origin))
 	c := &items{array: array{Writer: w, opening: `{"input":[`}, origin: origin}
 	c.write()
-	return c.body(d.responseParams(req, w.Names))
+	return c.body(d.responseParams(req), Name, req.Tools, func() any { return functionTools(req.Tools, w.Names) })
 }
 
-// responseParams returns the parameters of a request without its conversation. OpenAI stores no response: reasoning
-// comes back encrypted and is sent again with the conversation.
-func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.ResponseNewParams {
+// responseParams returns the parameters of a request without its conversation and tools. OpenAI stores no response:
+// reasoning comes back encrypted and is sent again with the conversation.
+func (d *Driver) responseParams(req llm.Request) responses.ResponseNewParams {
 	p := responses.ResponseNewParams{
 		Model: shared.ResponsesModel(req.Model),
 		Store: param.NewOpt(false),
-		Tools: functionTools(req.Tools, names),
 	}
 	if s := systemPrompt(req.System); s != "" {
 		p.Instructions = param.NewOpt(s)
@@ -50,10 +49,6 @@ func (d *Driver) responseParams(req llm.Request, names *wire.Names) responses.Re
 }
 
 func functionTools(offered []llm.Tool, names *wire.Names) []responses.ToolUnionParam {
-	if len(offered) == 0 {
-		// The API refuses an empty list.
-		return nil
-	}
 	out := make([]responses.ToolUnionParam, len(offered))
 	for i, t := range offered {
 		// Strict mode requires every parameter. It is the default and has to be switched off.
