@@ -20,7 +20,8 @@ func adminContract() []exchange {
 		operatorJSON          = `{"operator_id":"ada","workspace":"one","sessions":2,"running":1,"last_active_at":5,` +
 			`"cost_usd":0.5,` +
 			`"tokens":7,"calls":3,"disabled_at":null,"limits":{"sessions_per_project":null,"sessions_per_operator":4,` +
-			`"max_steps":null,"live_agents":null,"requests_per_minute":null,"messages_per_minute":null},` +
+			`"max_steps":null,"live_agents":null,"requests_per_minute":null,"messages_per_minute":null,` +
+			`"validations_per_minute":null,"dsl_writes_per_minute":null,"audit_reads_per_minute":null},` +
 			`"budget":{"usd":2,"tokens":0,"calls":0,"per":"week"}}`
 		workspaceJSON = `{"name":"one","operator_id":"ada","state":"draining","assigned_at":4,"running":1}`
 	)

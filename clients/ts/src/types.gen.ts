@@ -2224,6 +2224,10 @@ export interface OperatorConfig {
 
 /** OperatorLimits replaces limits of the deployment's configuration for one operator. An unset limit stays as configured. */
 export interface OperatorLimits {
+  /** The maximum number of pages of the audit record that it may read per minute. */
+  audit_reads_per_minute: number | null;
+  /** The maximum number of project files that it may write over the API per minute. */
+  dsl_writes_per_minute: number | null;
   /** The maximum number of agents of one session that work at once. */
   live_agents: number | null;
   /** The maximum number of model calls of a run, in a project without its own limit. */
@@ -2236,10 +2240,16 @@ export interface OperatorLimits {
   sessions_per_operator: number | null;
   /** The maximum number of running sessions of one project. */
   sessions_per_project: number | null;
+  /** The maximum number of project files that it may validate per minute. */
+  validations_per_minute: number | null;
 }
 
 /** OperatorLimits replaces limits of the deployment's configuration for one operator. An unset limit stays as configured. */
 export interface OperatorLimitsInput {
+  /** The maximum number of pages of the audit record that it may read per minute. */
+  audit_reads_per_minute?: number | null;
+  /** The maximum number of project files that it may write over the API per minute. */
+  dsl_writes_per_minute?: number | null;
   /** The maximum number of agents of one session that work at once. */
   live_agents?: number | null;
   /** The maximum number of model calls of a run, in a project without its own limit. */
@@ -2252,6 +2262,8 @@ export interface OperatorLimitsInput {
   sessions_per_operator?: number | null;
   /** The maximum number of running sessions of one project. */
   sessions_per_project?: number | null;
+  /** The maximum number of project files that it may validate per minute. */
+  validations_per_minute?: number | null;
 }
 
 /** PostMessageResponse confirms that the message is stored. */

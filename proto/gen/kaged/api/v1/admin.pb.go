@@ -37,8 +37,14 @@ type OperatorLimits struct {
 	RequestsPerMinute *int32 `protobuf:"varint,5,opt,name=requests_per_minute,json=requestsPerMinute,proto3,oneof" json:"requests_per_minute,omitempty"`
 	// The maximum number of messages per minute.
 	MessagesPerMinute *int32 `protobuf:"varint,6,opt,name=messages_per_minute,json=messagesPerMinute,proto3,oneof" json:"messages_per_minute,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The maximum number of project files that it may validate per minute.
+	ValidationsPerMinute *int32 `protobuf:"varint,7,opt,name=validations_per_minute,json=validationsPerMinute,proto3,oneof" json:"validations_per_minute,omitempty"`
+	// The maximum number of project files that it may write over the API per minute.
+	DslWritesPerMinute *int32 `protobuf:"varint,8,opt,name=dsl_writes_per_minute,json=dslWritesPerMinute,proto3,oneof" json:"dsl_writes_per_minute,omitempty"`
+	// The maximum number of pages of the audit record that it may read per minute.
+	AuditReadsPerMinute *int32 `protobuf:"varint,9,opt,name=audit_reads_per_minute,json=auditReadsPerMinute,proto3,oneof" json:"audit_reads_per_minute,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *OperatorLimits) Reset() {
@@ -109,6 +115,27 @@ func (x *OperatorLimits) GetRequestsPerMinute() int32 {
 func (x *OperatorLimits) GetMessagesPerMinute() int32 {
 	if x != nil && x.MessagesPerMinute != nil {
 		return *x.MessagesPerMinute
+	}
+	return 0
+}
+
+func (x *OperatorLimits) GetValidationsPerMinute() int32 {
+	if x != nil && x.ValidationsPerMinute != nil {
+		return *x.ValidationsPerMinute
+	}
+	return 0
+}
+
+func (x *OperatorLimits) GetDslWritesPerMinute() int32 {
+	if x != nil && x.DslWritesPerMinute != nil {
+		return *x.DslWritesPerMinute
+	}
+	return 0
+}
+
+func (x *OperatorLimits) GetAuditReadsPerMinute() int32 {
+	if x != nil && x.AuditReadsPerMinute != nil {
+		return *x.AuditReadsPerMinute
 	}
 	return 0
 }
@@ -1601,7 +1628,7 @@ var File_kaged_api_v1_admin_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18kaged/api/v1/admin.proto\x12\fkaged.api.v1\x1a\x18kaged/api/v1/audit.proto\"\xb3\x03\n" +
+	"\x18kaged/api/v1/admin.proto\x12\fkaged.api.v1\x1a\x18kaged/api/v1/audit.proto\"\xb0\x05\n" +
 	"\x0eOperatorLimits\x125\n" +
 	"\x14sessions_per_project\x18\x01 \x01(\x05H\x00R\x12sessionsPerProject\x88\x01\x01\x127\n" +
 	"\x15sessions_per_operator\x18\x02 \x01(\x05H\x01R\x13sessionsPerOperator\x88\x01\x01\x12 \n" +
@@ -1609,14 +1636,20 @@ const file_kaged_api_v1_admin_proto_rawDesc = "" +
 	"\vlive_agents\x18\x04 \x01(\x05H\x03R\n" +
 	"liveAgents\x88\x01\x01\x123\n" +
 	"\x13requests_per_minute\x18\x05 \x01(\x05H\x04R\x11requestsPerMinute\x88\x01\x01\x123\n" +
-	"\x13messages_per_minute\x18\x06 \x01(\x05H\x05R\x11messagesPerMinute\x88\x01\x01B\x17\n" +
+	"\x13messages_per_minute\x18\x06 \x01(\x05H\x05R\x11messagesPerMinute\x88\x01\x01\x129\n" +
+	"\x16validations_per_minute\x18\a \x01(\x05H\x06R\x14validationsPerMinute\x88\x01\x01\x126\n" +
+	"\x15dsl_writes_per_minute\x18\b \x01(\x05H\aR\x12dslWritesPerMinute\x88\x01\x01\x128\n" +
+	"\x16audit_reads_per_minute\x18\t \x01(\x05H\bR\x13auditReadsPerMinute\x88\x01\x01B\x17\n" +
 	"\x15_sessions_per_projectB\x18\n" +
 	"\x16_sessions_per_operatorB\f\n" +
 	"\n" +
 	"_max_stepsB\x0e\n" +
 	"\f_live_agentsB\x16\n" +
 	"\x14_requests_per_minuteB\x16\n" +
-	"\x14_messages_per_minute\"b\n" +
+	"\x14_messages_per_minuteB\x19\n" +
+	"\x17_validations_per_minuteB\x18\n" +
+	"\x16_dsl_writes_per_minuteB\x19\n" +
+	"\x17_audit_reads_per_minute\"b\n" +
 	"\x0eOperatorBudget\x12\x10\n" +
 	"\x03usd\x18\x01 \x01(\x01R\x03usd\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +

@@ -150,7 +150,6 @@ func (s *Admin) ListAdminAudit(
 //convert:with >CostUsd=float64(in.NanoUSD)/contract.NanoUSD
 //convert:one limitsToProto *localconfig.Limits *apiv1.OperatorLimits
 //convert:one operatorLimits *apiv1.OperatorLimits localconfig.Limits
-//convert:with >ValidationsPerMinute=- >DSLWritesPerMinute=- >AuditReadsPerMinute=-
 //convert:one budgetToProto *config.Budget *apiv1.OperatorBudget
 //convert:one operatorBudget *apiv1.OperatorBudget config.Budget >Unpriced=-
 //convert:one adminWorkspace admin.Workspace *apiv1.AdminWorkspace Operator=OperatorId

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/postgres/database"
@@ -20,6 +22,7 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/admin"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/rates"
 	"kaged.dev/services/session-manager/internal/operators/core/workspaces"
 	"kaged.dev/services/session-manager/internal/operators/server"
 	"kaged.dev/services/session-manager/internal/operators/store"
@@ -197,6 +200,61 @@ func TestAdministration(t *testing.T) {
 	for _, r := range records.GetItems() {
 		if len(r.GetPayload().GetFields()) != 0 {
 			t.Errorf("the record shows %v", r.GetPayload())
+		}
+	}
+}
+
+// An administrator sets each rate limit of an operator by itself. The next requests of the operator are counted against
+// it, at every gateway; other operators keep the deployment's.
+func TestRateLimitsOfAnOperator(t *testing.T) {
+	d := newDeployment(t, true)
+	got, err := d.SetOperatorLimits(asAdmin(t), &apiv1.SetOperatorLimitsRequest{
+		OperatorId: "ada", Limits: &apiv1.OperatorLimits{
+			RequestsPerMinute: proto.Int32(11), MessagesPerMinute: proto.Int32(12), ValidationsPerMinute: proto.Int32(13),
+			DslWritesPerMinute: proto.Int32(4), AuditReadsPerMinute: proto.Int32(15),
+		},
+	})
+	if l := got.GetOperator().GetLimits(); err != nil || l.GetValidationsPerMinute() != 13 ||
+		l.GetDslWritesPerMinute() != 4 || l.GetAuditReadsPerMinute() != 15 || l.MaxSteps != nil {
+		t.Fatalf("%v, %v", l, err)
+	}
+	local := &localconfig.Governed{Inner: d.rules.Inner, Rules: d.rules.Rules}
+	service := &rates.Service{Store: store.NewRates(d.db), Local: local}
+	take := func(operator, limit string) (taken int) {
+		t.Helper()
+		ctx := ident.WithCaller(t.Context(), ident.Caller{UserID: operator})
+		for {
+			n, _, err := service.Take(ctx, limit, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				return taken
+			}
+			taken += n
+		}
+	}
+	for limit, most := range map[string][2]int{
+		rates.Requests: {11, 600}, rates.Messages: {12, 30}, rates.Validations: {13, 120}, rates.DSLWrites: {4, 10},
+		rates.Audit: {15, 30},
+	} {
+		// Tokens that refill during the test count as well.
+		if n := take("ada", limit); n < most[0] || n > most[0]+most[0]/2+1 {
+			t.Errorf("%s: ada took %d of %d", limit, n, most[0])
+		}
+		if n := take("eve", limit); n < most[1] {
+			t.Errorf("%s: eve took %d of %d", limit, n, most[1])
+		}
+	}
+	for field, l := range map[string]*apiv1.OperatorLimits{
+		"validations_per_minute": {ValidationsPerMinute: proto.Int32(-1)},
+		"dsl_writes_per_minute":  {DslWritesPerMinute: proto.Int32(config.MaxPerMinute + 1)},
+		"audit_reads_per_minute": {AuditReadsPerMinute: proto.Int32(-5)},
+	} {
+		_, err := d.SetOperatorLimits(asAdmin(t), &apiv1.SetOperatorLimitsRequest{OperatorId: "ada", Limits: l})
+		wrong, _ := fault.From(err).Details["fields"].([]string)
+		if !errors.Is(err, fault.ValidationFailed) || !slices.Equal(wrong, []string{field}) {
+			t.Errorf("%s out of range: %v, fields %v", field, err, wrong)
 		}
 	}
 }

@@ -76,6 +76,21 @@ func limitsToProto(in *localconfig.Limits) (out *apiv1.OperatorLimits) {
 		v = int32(in.MessagesPerMinute)
 		out.MessagesPerMinute = &v
 	}
+	if in.ValidationsPerMinute != 0 {
+		var v int32
+		v = int32(in.ValidationsPerMinute)
+		out.ValidationsPerMinute = &v
+	}
+	if in.DSLWritesPerMinute != 0 {
+		var v int32
+		v = int32(in.DSLWritesPerMinute)
+		out.DslWritesPerMinute = &v
+	}
+	if in.AuditReadsPerMinute != 0 {
+		var v int32
+		v = int32(in.AuditReadsPerMinute)
+		out.AuditReadsPerMinute = &v
+	}
 	return out
 }
 
@@ -101,6 +116,15 @@ func operatorLimits(in *apiv1.OperatorLimits) (out localconfig.Limits) {
 	}
 	if in.MessagesPerMinute != nil {
 		out.MessagesPerMinute = int(*in.MessagesPerMinute)
+	}
+	if in.ValidationsPerMinute != nil {
+		out.ValidationsPerMinute = int(*in.ValidationsPerMinute)
+	}
+	if in.DslWritesPerMinute != nil {
+		out.DSLWritesPerMinute = int(*in.DslWritesPerMinute)
+	}
+	if in.AuditReadsPerMinute != nil {
+		out.AuditReadsPerMinute = int(*in.AuditReadsPerMinute)
 	}
 	return out
 }

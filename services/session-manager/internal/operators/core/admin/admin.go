@@ -183,6 +183,8 @@ func valid(l *localconfig.Limits, b *config.Budget) error {
 		for field, n := range map[string]int{
 			"sessions_per_project": l.SessionsPerProject, "sessions_per_operator": l.SessionsPerOperator,
 			"requests_per_minute": l.RequestsPerMinute, "messages_per_minute": l.MessagesPerMinute,
+			"validations_per_minute": l.ValidationsPerMinute, "dsl_writes_per_minute": l.DSLWritesPerMinute,
+			"audit_reads_per_minute": l.AuditReadsPerMinute,
 		} {
 			if n < 0 || n > config.MaxPerMinute {
 				return check.Field(field, "%s must be from 1 to %d.", field, config.MaxPerMinute)
