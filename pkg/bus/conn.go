@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,10 +51,10 @@ type Conn struct {
 	log    *slog.Logger
 	closed chan struct{}
 
-	mu   sync.Mutex // guards the fields below
-	subs map[*nats.Subscription]*Subscription
-	up   context.Context // ends when the connection in use is lost
-	down context.CancelFunc
+	mu    sync.Mutex // guards the fields below
+	lives map[*Subscription]bool
+	up    context.Context // ends when the connection in use is lost
+	down  context.CancelFunc
 }
 
 // Connect connects. It returns fault.Unavailable with details.subsystem "bus" if the server cannot be reached now; once
@@ -61,7 +63,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	if ctx.Err() != nil {
 		return nil, fault.From(ctx.Err())
 	}
-	c := &Conn{log: cfg.Log, closed: make(chan struct{}), subs: map[*nats.Subscription]*Subscription{}}
+	c := &Conn{log: cfg.Log, closed: make(chan struct{}), lives: map[*Subscription]bool{}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -128,6 +130,9 @@ func (c *Conn) Ready() error {
 func (c *Conn) Close() {
 	c.nc.Close()
 	<-c.closed
+	for _, s := range c.live() {
+		<-s.closed
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down()
@@ -148,23 +153,26 @@ func (c *Conn) disconnected(nc *nats.Conn, err error) {
 func (c *Conn) reconnected(*nats.Conn) {
 	c.mu.Lock()
 	c.up, c.down = context.WithCancel(context.Background())
-	subs := make([]*Subscription, 0, len(c.subs))
-	for _, s := range c.subs {
-		subs = append(subs, s)
-	}
 	c.mu.Unlock()
 	c.log.Info("NATS is back")
-	for _, s := range subs {
+	for _, s := range c.live() {
 		s.reportLoss()
 	}
 }
 
-func (c *Conn) asyncError(_ *nats.Conn, sub *nats.Subscription, err error) {
-	c.log.Warn("NATS reports an error", "error", err)
+// live returns the open subscriptions.
+func (c *Conn) live() []*Subscription {
 	c.mu.Lock()
-	s := c.subs[sub]
-	c.mu.Unlock()
-	if s != nil && errors.Is(err, nats.ErrSlowConsumer) {
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.lives))
+}
+
+func (c *Conn) asyncError(_ *nats.Conn, _ *nats.Subscription, err error) {
+	c.log.Warn("NATS reports an error", "error", err)
+	if !errors.Is(err, nats.ErrSlowConsumer) {
+		return
+	}
+	for _, s := range c.live() {
 		s.reportLoss()
 	}
 }

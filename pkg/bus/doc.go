@@ -16,10 +16,11 @@
 //
 // # Reading
 //
-// [Frames.Live] delivers stored messages, in the order of the stream, because the server republishes each message (on
-// live.<subject>) once it is stored. A refused or repeated publish is not delivered. [Frames.Replay] reads the retained
-// ones. Both give a batch's place in the stream, and frames have numbers, so a reader splices them exactly: subscribe
-// first, replay, then drop duplicates.
+// [Frames.Live] delivers the stored messages of the sessions that the reader follows, in the order of the stream,
+// because the server republishes each message (on live.<subject>) once it is stored. A refused or repeated publish is
+// not delivered. A reader subscribes to each followed session by itself, so that a message costs nothing at processes
+// without a reader of it. [Frames.Replay] reads the retained ones. Both give a batch's place in the stream, and
+// frames have numbers, so a reader splices them exactly: subscribe first, replay, then drop duplicates.
 //
 // # Outages
 //

@@ -5,53 +5,118 @@ import (
 	"sync"
 
 	"github.com/nats-io/nats.go"
+
+	"kaged.dev/pkg/fault"
 )
 
-// Limits of the messages that wait for a handler; beyond them messages are dropped.
-const (
-	defaultPendingMessages = 1 << 18
-	pendingBytes           = 128 << 20
-)
+// defaultPendingMessages limits the messages that wait for a handler; beyond it messages are dropped.
+const defaultPendingMessages = 1 << 16
 
-// Subscription is a live subscription.
+// Subscription receives the live batches of the sessions that its reader follows.
 type Subscription struct {
-	conn *Conn
-	sub  *nats.Subscription
+	conn    *Conn
+	handle  func(Batch)
+	lost    func()
+	waiting chan *nats.Msg
+	closing chan struct{}
+	closed  chan struct{} // closed when the last callback has returned
 
-	mu     sync.Mutex // held while a callback runs; guards the field below
-	closed bool
-	handle func(Batch)
-	lost   func()
+	calling sync.Mutex // held while a callback runs
+
+	mu       sync.Mutex // guards the field below
+	followed map[string]*following
 }
 
-// Live calls handle with every batch of every session stored from now on. Those of one subject come in the order of the
-// stream, each once. Live calls lost when batches may have been missed: after a reconnection, and after messages were
-// dropped because handle was too slow; the reader then replays its channels. handle and lost are never called at the
-// same time, must not block for long, and must not call Close. When Live returns, the server has registered the
-// subscription.
-func (f *Frames) Live(ctx context.Context, handle func(Batch), lost func()) (*Subscription, error) {
-	c := f.conn
-	s := &Subscription{conn: c, handle: handle, lost: lost}
-	c.mu.Lock()
-	sub, err := c.nc.Subscribe(livePrefix+allSubjects, s.received)
-	if err == nil {
-		s.sub = sub
-		c.subs[sub] = s
-		err = sub.SetPendingLimits(f.pendingMessages, pendingBytes)
+// following is a followed session.
+type following struct {
+	sub        *nats.Subscription
+	readers    int
+	registered bool // the server has registered the subscription
+}
+
+// Live returns a subscription that follows no session yet. It calls handle with every batch of a followed session
+// stored from then on. Those of one subject come in the order of the stream, each once. It calls lost when batches may
+// have been missed: after a reconnection, and after messages were dropped because handle was too slow; the reader then
+// replays its channels. handle and lost are never called at the same time, must not block for long, and must not call
+// Close.
+func (f *Frames) Live(handle func(Batch), lost func()) *Subscription {
+	s := &Subscription{
+		conn: f.conn, handle: handle, lost: lost, waiting: make(chan *nats.Msg, f.pendingMessages),
+		closing: make(chan struct{}), closed: make(chan struct{}), followed: map[string]*following{},
 	}
-	c.mu.Unlock()
-	if err == nil {
-		guarded, cancel := c.guard(ctx)
-		defer cancel()
-		err = c.nc.FlushWithContext(guarded)
-	}
-	if err != nil {
-		if s.sub != nil {
-			s.Close()
+	f.conn.mu.Lock()
+	f.conn.lives[s] = true
+	f.conn.mu.Unlock()
+	go s.run()
+	return s
+}
+
+func (s *Subscription) run() {
+	defer close(s.closed)
+	for {
+		select {
+		case msg := <-s.waiting:
+			s.received(msg)
+		case <-s.closing:
+			return
+		case <-s.conn.closed:
+			return
 		}
+	}
+}
+
+// Follow subscribes to a session; when it returns, the server has registered the subscription. It fails with not_found
+// for a name that no session can have, and with unavailable. The caller calls stop once.
+func (s *Subscription) Follow(ctx context.Context, session string) (stop func(), err error) {
+	if !validToken(session) {
+		return nil, fault.New(fault.NotFound, "There is no session %q.", session)
+	}
+	f, err := s.add(session)
+	if err != nil {
 		return nil, classify(ctx, err, "NATS cannot be reached.")
 	}
-	return s, nil
+	stop = func() { s.remove(session, f) }
+	s.mu.Lock()
+	registered := f.registered
+	s.mu.Unlock()
+	if registered {
+		return stop, nil
+	}
+	guarded, cancel := s.conn.guard(ctx)
+	defer cancel()
+	if err := s.conn.nc.FlushWithContext(guarded); err != nil {
+		stop()
+		return nil, classify(ctx, err, "NATS cannot be reached.")
+	}
+	s.mu.Lock()
+	f.registered = true
+	s.mu.Unlock()
+	return stop, nil
+}
+
+func (s *Subscription) add(session string) (*following, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.followed[session]
+	if f == nil {
+		sub, err := s.conn.nc.ChanSubscribe(livePrefix+subjectPrefix+session+".*", s.waiting)
+		if err != nil {
+			return nil, err
+		}
+		f = &following{sub: sub}
+		s.followed[session] = f
+	}
+	f.readers++
+	return f, nil
+}
+
+func (s *Subscription) remove(session string, f *following) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.readers--; f.readers == 0 && s.followed[session] == f {
+		delete(s.followed, session)
+		_ = f.sub.Unsubscribe()
+	}
 }
 
 func (s *Subscription) received(msg *nats.Msg) {
@@ -59,17 +124,18 @@ func (s *Subscription) received(msg *nats.Msg) {
 	if !ok {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.handle(b)
-	}
+	s.calling.Lock()
+	defer s.calling.Unlock()
+	s.handle(b)
 }
 
+// reportLoss calls lost unless the subscription is closed.
 func (s *Subscription) reportLoss() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
+	s.calling.Lock()
+	defer s.calling.Unlock()
+	select {
+	case <-s.closing:
+	default:
 		s.lost()
 	}
 }
@@ -77,10 +143,19 @@ func (s *Subscription) reportLoss() {
 // Close ends the subscription. After its return no callback runs. It may be called twice.
 func (s *Subscription) Close() {
 	s.conn.mu.Lock()
-	delete(s.conn.subs, s.sub)
+	there := s.conn.lives[s]
+	delete(s.conn.lives, s)
 	s.conn.mu.Unlock()
-	_ = s.sub.Unsubscribe()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
+	if there {
+		s.calling.Lock()
+		close(s.closing)
+		s.calling.Unlock()
+		s.mu.Lock()
+		for _, f := range s.followed {
+			_ = f.sub.Unsubscribe()
+		}
+		clear(s.followed)
+		s.mu.Unlock()
+	}
+	<-s.closed
 }

@@ -23,15 +23,29 @@ type collector struct {
 	lost    chan struct{}
 }
 
-func collect(t testing.TB, f *bus.Frames) collector {
+// collect follows sessions, S1 unless there are others.
+func collect(t testing.TB, f *bus.Frames, sessions ...string) collector {
 	t.Helper()
 	c := collector{batches: make(chan bus.Batch, 4096), lost: make(chan struct{}, 16)}
-	sub, err := f.Live(t.Context(), func(b bus.Batch) { c.batches <- b }, func() { c.lost <- struct{}{} })
+	sub := f.Live(func(b bus.Batch) { c.batches <- b }, func() { c.lost <- struct{}{} })
+	t.Cleanup(sub.Close)
+	if len(sessions) == 0 {
+		sessions = []string{"S1"}
+	}
+	for _, s := range sessions {
+		follow(t, sub, s)
+	}
+	return c
+}
+
+// follow returns the end of following a session.
+func follow(t testing.TB, sub *bus.Subscription, session string) (stop func()) {
+	t.Helper()
+	stop, err := sub.Follow(t.Context(), session)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(sub.Close)
-	return c
+	return stop
 }
 
 func next[T any](t testing.TB, c <-chan T) T {
@@ -184,17 +198,15 @@ func TestASlowReaderIsTold(t *testing.T) {
 	f := server.Frames(t, bus.FramesConfig{})
 	f.SetPendingMessages(16)
 	entered, release, lost := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 16)
-	sub, err := f.Live(t.Context(), func(bus.Batch) {
+	sub := f.Live(func(bus.Batch) {
 		select {
 		case entered <- struct{}{}:
 			<-release
 		default:
 		}
 	}, func() { lost <- struct{}{} })
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer sub.Close()
+	follow(t, sub, "S1")
 	free := sync.OnceFunc(func() { close(release) })
 	defer free()
 	w := newWriter(server.Frames(t, bus.FramesConfig{}), "S1")
@@ -210,6 +222,50 @@ func TestASlowReaderIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSeqs(t, got, 1, 101)
+}
+
+// A reader gets the batches of the sessions that it follows, each once for all followers of the reader, until the last
+// follower stops. A name with a wildcard is not a session.
+func TestOnlyFollowedSessionsAreDelivered(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t)
+	f := server.Frames(t, bus.FramesConfig{})
+	got := make(chan string, 100)
+	live := f.Live(func(b bus.Batch) { got <- fmt.Sprint(b.Session, " ", b.Seq) }, func() {})
+	defer live.Close()
+	one, two := newWriter(f, "S1"), newWriter(f, "S2")
+	want := func(list ...string) {
+		t.Helper()
+		for _, w := range list {
+			if b := next(t, got); b != w {
+				t.Errorf("%s came, want %s", b, w)
+			}
+		}
+	}
+	end := follow(t, live, "S2")
+	stops := []func(){follow(t, live, "S1"), follow(t, live, "S1")}
+	one.mustPublish(t, 1)
+	two.mustPublish(t, 1)
+	want("S1 1", "S2 1")
+	stops[0]()
+	one.mustPublish(t, 1)
+	want("S1 2")
+	stops[1]()
+	one.mustPublish(t, 1)
+	two.mustPublish(t, 1)
+	want("S2 2")
+	follow(t, live, "S1")
+	one.mustPublish(t, 1)
+	want("S1 4")
+	end()
+	for _, name := range []string{"*", ">", "S1.output", "", "S 1"} {
+		_, err := live.Follow(t.Context(), name)
+		wantFault(t, err, fault.NotFound)
+	}
+	live.Close()
+	if len(got) != 0 {
+		t.Errorf("%s came too", <-got)
+	}
 }
 
 // A missing server, and one that refuses the login, give an error of one sentence without the token.

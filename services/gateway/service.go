@@ -173,6 +173,7 @@ func (s *Service) socketDeps() socket.Deps {
 	return socket.Deps{
 		Log:       s.deps.Log,
 		Attach:    holder.New(s.conn).Attach,
+		Follow:    s.frames.Follow,
 		Stored:    s.frames.Stored,
 		Terminals: terminals.New(s.conn, s.deps.DialSupervisor).Open,
 		Ready:     s.frames.Ready,
@@ -301,8 +302,8 @@ func (s *Service) open(address string) error {
 		SessionManager: s.conn, Backend: s.backend,
 		Launcher: s.control.Launcher, Renew: s.control.Renew, Sockets: s.hub, SystemSocket: s.system.Upgrade,
 		Frames: s.frames, Logs: s.tails, Noticing: s.frames.Ready,
-		Watch: func(session string) server.Watch {
-			return s.hub.Watch(session)
+		Watch: func(ctx context.Context, session string) (server.Watch, error) {
+			return s.hub.Watch(ctx, session)
 		}, Ready: s.works, CSRFCookie: s.cfg.csrfCookie(),
 		Limits: server.Limits{
 			Body: s.cfg.BodyLimit, Bodies: s.cfg.Bodies, Answers: s.cfg.Answers,

@@ -121,20 +121,20 @@ func BenchmarkFirstToken(b *testing.B) {
 	w := newWorld(b)
 	n := w.start("a", func(c *Config) { *c = DefaultConfig() })
 	seen := make(chan time.Time, 1)
-	live, err := w.frames.Live(b.Context(), func(batch bus.Batch) {
+	live := w.frames.Live(func(batch bus.Batch) {
 		if batch.Channel == "output" && strings.Contains(string(batch.Body), "message.delta") {
 			seen <- time.Now()
 		}
 	}, func() {})
-	if err != nil {
-		b.Fatal(err)
-	}
 	defer live.Close()
 	var there, back []time.Duration
 	var s string
 	for i := 0; b.Loop(); i++ {
 		if i%20 == 0 { // a conversation of up to 20 messages
 			s = n.session("ada")
+			if _, err := live.Follow(b.Context(), s); err != nil {
+				b.Fatal(err)
+			}
 			hold, err := n.tryAttach("ada", s, false)
 			if err != nil {
 				b.Fatal(err)

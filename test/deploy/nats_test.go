@@ -80,11 +80,11 @@ func TestNATSUsers(t *testing.T) {
 	}
 	read := bus.ReadFrames(gateway)
 	seen := make(chan bus.Batch, 10)
-	sub, err := read.Live(t.Context(), func(b bus.Batch) { seen <- b }, func() {})
-	if err != nil {
+	live := read.Live(func(b bus.Batch) { seen <- b }, func() {})
+	defer live.Close()
+	if _, err := live.Follow(t.Context(), "S1"); err != nil {
 		t.Fatalf("the gateway subscribes: %v", err)
 	}
-	defer sub.Close()
 	batch := bus.Batch{Session: "S1", Channel: "events", Epoch: 1, Seq: 1, Count: 1, Body: []byte(`{"seq":1}`)}
 	if _, err := frames.Publish(t.Context(), batch); err != nil {
 		t.Fatalf("session-manager publishes a frame: %v", err)

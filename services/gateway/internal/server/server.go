@@ -100,9 +100,10 @@ type Deps struct {
 	// Renew replaces the cached secret of cookies.
 	Renew   func(secret []byte)
 	Sockets Sockets
-	// Frames reads the published frames of sessions. Watch returns the live batches of one session.
+	// Frames reads the published frames of sessions. Watch returns the live batches of one session, or
+	// fails with unavailable.
 	Frames Frames
-	Watch  func(session string) Watch
+	Watch  func(ctx context.Context, session string) (Watch, error)
 	// Logs has the readers of projects' logs. Noticing fails while notices cannot arrive.
 	Logs     *logtail.Hub
 	Noticing func() error

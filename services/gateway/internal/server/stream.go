@@ -92,7 +92,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	in := s.streaming.enter(x.identity.UserID, cancel)
 	defer s.streaming.leave(in)
 	defer x.release()()
-	watch := s.deps.Watch(id)
+	watch, err := s.deps.Watch(ctx, id)
+	if err != nil {
+		return err
+	}
 	defer watch.Forget()
 	lost := false
 	for _, p := range at {

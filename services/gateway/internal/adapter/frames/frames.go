@@ -1,4 +1,5 @@
-// Package frames is the gateway's access to the bus: one live subscription for all sockets, and the stored frames.
+// Package frames is the gateway's access to the bus: the live batches of the sessions with a socket or another reader,
+// and the stored frames.
 package frames
 
 import (
@@ -42,6 +43,7 @@ type Frames struct {
 type opened struct {
 	conn   *bus.Conn
 	frames *bus.Frames
+	live   *bus.Subscription
 }
 
 // New returns a connection that Run opens.
@@ -80,17 +82,14 @@ func (f *Frames) serve(ctx context.Context, to Listener) error {
 		return err
 	}
 	missed := make(chan struct{}, 1)
-	sub, err := frames.Live(ctx, func(b bus.Batch) { to.Deliver(b.Session, b.Channel, batch(b)) }, func() {
+	live := frames.Live(func(b bus.Batch) { to.Deliver(b.Session, b.Channel, batch(b)) }, func() {
 		select {
 		case missed <- struct{}{}:
 		default:
 		}
 	})
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	f.open.Store(&opened{conn, frames})
+	defer live.Close()
+	f.open.Store(&opened{conn, frames, live})
 	defer f.open.Store(nil)
 	for {
 		select {
@@ -121,6 +120,15 @@ func (f *Frames) Ready() error {
 		return fault.New(fault.Unavailable, "The bus cannot be reached yet.").With("subsystem", "bus")
 	}
 	return o.conn.Ready()
+}
+
+// Follow implements socket.Deps.Follow.
+func (f *Frames) Follow(ctx context.Context, session string) (stop func(), err error) {
+	o := f.open.Load()
+	if o == nil {
+		return nil, f.Ready()
+	}
+	return o.live.Follow(ctx, session)
 }
 
 // Stored implements socket.Deps.Stored. It ends without an error before frames that are published and not stored

@@ -16,6 +16,9 @@ type Deps struct {
 	// Attach holds a session until ctx ends. With takeover it ends the hold of another socket. It fails with the
 	// faults of AttachService.Attach.
 	Attach func(ctx context.Context, session string, takeover bool) (channel.Hold, error)
+	// Follow starts the delivery of a session's live batches to the hub, until stop is called. When it returns, every
+	// batch that is stored from then on is delivered. It fails with not_found for a malformed id, and with unavailable.
+	Follow func(ctx context.Context, session string) (stop func(), err error)
 	// Stored yields the stored batches of a channel that contain frame from or a later one, in order and without gaps.
 	// It may end with channel.ErrGap if frame from has expired and later frames are stored, or with fault.Unavailable.
 	Stored func(ctx context.Context, session, name string, from int64) iter.Seq2[channel.Batch, error]

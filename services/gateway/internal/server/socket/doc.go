@@ -1,7 +1,7 @@
 // Package socket serves the sockets of sessions: the WebSocket protocol kaged.v1 of spec/http-api.md.
 //
-// A [Hub] has all sockets of a gateway. It receives the live batches of all sessions from one subscription and
-// passes them to the sockets of their session. A socket holds its session at the lease holder before it is
+// A [Hub] has all sockets of a gateway. It receives the live batches of the sessions with a socket or a [Watch], and
+// passes them to the sockets and watches of their session. A socket holds its session at the lease holder before it is
 // upgraded, so that a refusal is an HTTP answer. It releases the session when it closes. A socket with terminals=1
 // shows terminals only and holds no session.
 //

@@ -54,17 +54,19 @@ func New(deps Deps) *Hub {
 // unavailable for longer than the grace. When ctx ends it closes the remaining sockets and returns once all have
 // gone.
 func (h *Hub) Run(ctx context.Context) {
-	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Idle/3, h.deps.Limits.Grace/3), time.Millisecond))
+	tick := time.NewTicker(max(min(time.Second, h.pingEach(), h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
-	pinged, there := time.Now(), time.Now()
+	there := time.Now()
 	for {
 		select {
 		case now := <-tick.C:
-			if now.Sub(pinged) >= h.deps.Limits.Idle/3 {
-				pinged = now
-				h.each((*Socket).ping)
-			}
-			h.each(func(s *Socket) { s.age(now) })
+			h.each(func(s *Socket) {
+				if now.Sub(s.pinged) >= h.pingEach() {
+					s.pinged = now
+					s.ping()
+				}
+				s.age(now)
+			})
 			switch {
 			case h.deps.Ready() == nil:
 				there = now
@@ -80,6 +82,10 @@ func (h *Hub) Run(ctx context.Context) {
 		}
 	}
 }
+
+// pingEach is the time between two pings of a socket. Each socket has its own phase, because thousands of pings and
+// answers at once would delay the frames of all.
+func (h *Hub) pingEach() time.Duration { return h.deps.Limits.Idle / 3 }
 
 // TooOld is the reason for closing a socket at its maximum age.
 const TooOld = "The socket has reached its maximum age behind a sign-in proxy; connect again."
@@ -179,6 +185,7 @@ func (h *Hub) add(s *Socket) error {
 
 func (h *Hub) remove(s *Socket) {
 	s.forget()
+	s.ignore()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	rest := slices.DeleteFunc(slices.Clone(h.bySession[s.session]), func(other *Socket) bool { return other == s })

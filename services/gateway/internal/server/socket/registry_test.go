@@ -38,6 +38,7 @@ func newRelay(t *testing.T, hold func(context.Context) channel.Hold) *relay {
 	hub := socket.New(socket.Deps{
 		Log:    slog.New(slog.DiscardHandler),
 		Attach: func(ctx context.Context, _ string, _ bool) (channel.Hold, error) { return hold(ctx), nil },
+		Follow: func(context.Context, string) (func(), error) { return func() {}, nil },
 		Stored: func(context.Context, string, string, int64) iter.Seq2[channel.Batch, error] {
 			return func(func(channel.Batch, error) bool) {}
 		},

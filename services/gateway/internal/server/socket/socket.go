@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,9 @@ type Socket struct {
 	wake    chan struct{}   // receives a value when write has work
 	left    chan struct{}   // closed when read has returned
 	born    time.Time
+	pinged  time.Time    // the time of the last regular ping; used by [Hub.Run] alone
 	forget  func()       // ends the watch of the caller's sign-in; set before the upgrade
+	ignore  func()       // ends the delivery of live batches; set before the upgrade
 	workers atomic.Int32 // number of goroutines; the last one removes the socket from the hub
 
 	mu      sync.Mutex // guards the fields below
@@ -109,8 +112,10 @@ func newSocket(h *Hub, session string, caller ident.Caller) *Socket {
 		hub: h, session: session, caller: caller, born: time.Now(),
 		frames: limiter(h.deps.Limits.Frames, h.deps.Limits.FrameBurst),
 		replay: limiter(h.deps.Limits.Replay, h.deps.Limits.ReplayBurst),
-		wake:   make(chan struct{}, 1), left: make(chan struct{}),
+		wake:   make(chan struct{}, 1), left: make(chan struct{}), ignore: func() {},
 	}
+	// A random first interval spreads the pings of sockets that were opened together.
+	s.pinged = s.born.Add(-rand.N(max(h.pingEach(), 1)))
 	s.ctx, s.cancel = context.WithCancel(ident.WithCaller(context.Background(), caller))
 	return s
 }

@@ -56,6 +56,15 @@ func (h *Hub) Upgrade(
 	s.forget = signedOut(func() {
 		s.close(codeSignedOut, "The browser of this socket was signed out; sign in again.")
 	})
+	if !window { // before the hold tells the number of the last frame, so that each later one is delivered
+		if stop, err := h.deps.Follow(r.Context(), session); err == nil {
+			s.ignore = stop
+		} else {
+			s.cancel()
+			h.remove(s)
+			return err
+		}
+	}
 	hold, err := s.attachWithin(r.Context(), takeover)
 	if err != nil {
 		s.cancel()

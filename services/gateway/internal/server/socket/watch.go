@@ -1,6 +1,7 @@
 package socket
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -17,6 +18,7 @@ type Watch struct {
 	hub     *Hub
 	session string
 	wake    chan struct{} // capacity 1
+	ignore  func()        // ends the delivery of live batches
 
 	mu     sync.Mutex // guards the fields below
 	queued map[string][]channel.Batch
@@ -25,13 +27,21 @@ type Watch struct {
 	missed, lost bool
 }
 
-// Watch starts a watch of a session.
-func (h *Hub) Watch(session string) *Watch {
-	w := &Watch{hub: h, session: session, wake: make(chan struct{}, 1), queued: map[string][]channel.Batch{}}
+// Watch starts a watch of a session. It fails as [Deps].Follow does.
+func (h *Hub) Watch(ctx context.Context, session string) (*Watch, error) {
+	w := &Watch{
+		hub: h, session: session, wake: make(chan struct{}, 1), queued: map[string][]channel.Batch{}, ignore: func() {},
+	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.watches[session] = append(slices.Clone(h.watches[session]), w)
-	return w
+	h.mu.Unlock()
+	stop, err := h.deps.Follow(ctx, session)
+	if err != nil {
+		w.Forget()
+		return nil, err
+	}
+	w.ignore = stop
+	return w, nil
 }
 
 // Published returns a channel that receives a value when Take has something to return.
@@ -49,6 +59,7 @@ func (w *Watch) Take() (batches map[string][]channel.Batch, missed, lost bool) {
 
 // Forget ends the watch.
 func (w *Watch) Forget() {
+	w.ignore()
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	rest := slices.DeleteFunc(slices.Clone(w.hub.watches[w.session]), func(other *Watch) bool { return other == w })
