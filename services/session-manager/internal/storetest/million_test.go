@@ -44,8 +44,8 @@ var fill = []string{
 	 select ID || n, ID, n, case n when 1 then 'operator' else 'primary' end, repeat('words of a message ', 10), ID, AT
 	 from generate_series($1::bigint, $2::bigint) i, generate_series(1, 2) n`,
 	`insert into runs (id, session_id, owner_user_id, project_id, trigger_message_id, message_id, state, outcome,
-	                   compiled_hash, created_at, ended_at)
-	 select ID, ID, OWNER, 'music', ID || 1, ID || 2, 'completed', 'completed', 'h', AT, AT
+	                   compiled_hash, created_at, started_at, ended_at)
+	 select ID, ID, OWNER, 'music', ID || 1, ID || 2, 'completed', 'completed', 'h', AT, AT, AT
 	 from generate_series($1::bigint, $2::bigint) i`,
 	`insert into run_steps (run_id, step, part, body, created_at)
 	 select ID, 1, n, convert_to(repeat('a step as bytes ', 12), 'UTF8'), AT

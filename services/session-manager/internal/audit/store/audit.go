@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -101,7 +102,8 @@ func auditSQL(q audit.Query) (string, []any) {
 		ts := b.arg(q.After.N)
 		b.conditions = append(b.conditions, "ts <= "+ts, "(ts, id) < ("+ts+", "+b.arg(q.After.S)+")")
 	}
-	limit := b.arg(q.Limit + 1)
+	// As an argument Postgres would take the limit for a tenth of the rows, and plan the statement anew for each call.
+	limit := strconv.Itoa(q.Limit + 1)
 	scan := func(of string) string {
 		return "(select * from audit where " + strings.Join(append([]string{of}, b.conditions...), " and ") +
 			" order by ts desc, id desc limit " + limit + ")"

@@ -92,11 +92,11 @@ func (q *Queries) AssertSlot(ctx context.Context, arg AssertSlotParams) error {
 }
 
 const countAnswers = `-- name: CountAnswers :one
-select count(*)::int from sessions s join messages m on m.session_id = s.id
-where s.owner_user_id = $1 and s.project_id = $2 and s.updated_at >= $3::bigint
-  and m.role = 'primary' and m.created_at >= $3::bigint
+select count(*)::int from runs
+where owner_user_id = $1 and project_id = $2 and ended_at >= $3::bigint and started_at is not null
 `
 
+// The runs that ended since a time: each ends with one message of the root agent, but for a run withdrawn from the queue.
 func (q *Queries) CountAnswers(ctx context.Context, owner string, projectID string, since int64) (int32, error) {
 	row := q.db.QueryRow(ctx, countAnswers, owner, projectID, since)
 	var column_1 int32

@@ -301,7 +301,7 @@ const spendGroups = `-- name: SpendGroups :many
 select s.project_id, p.model, least(sum(p.nano_usd), 9007199254740991)::bigint as nano_usd,
        least(sum(p.tokens), 9007199254740991)::bigint as tokens, least(sum(p.calls), 9007199254740991)::bigint as calls,
        count(*) filter (where p.estimated) as estimated
-from spend p join sessions s on s.id = p.session_id
+from spend p join sessions s on s.id = p.session_id and s.owner_user_id = p.owner_user_id
 where p.owner_user_id = $1 and p.at >= $2::bigint and p.settled_at is not null
 group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id, p.model limit $3
 `
@@ -315,6 +315,7 @@ type SpendGroupsRow struct {
 	Estimated int64
 }
 
+// The owner of the session is named for its index: without it each call is looked up in the table of all sessions.
 func (q *Queries) SpendGroups(ctx context.Context, owner string, since int64, most int32) ([]SpendGroupsRow, error) {
 	rows, err := q.db.Query(ctx, spendGroups, owner, since, most)
 	if err != nil {

@@ -86,9 +86,9 @@ select coalesce(sum(tokens_in), 0)::bigint as tokens_in, coalesce(sum(tokens_out
 from runs where owner_user_id = @owner and project_id = @project_id and created_at >= @since::bigint;
 
 -- name: CountAnswers :one
-select count(*)::int from sessions s join messages m on m.session_id = s.id
-where s.owner_user_id = @owner and s.project_id = @project_id and s.updated_at >= @since::bigint
-  and m.role = 'primary' and m.created_at >= @since::bigint;
+-- The runs that ended since a time: each ends with one message of the root agent, but for a run withdrawn from the queue.
+select count(*)::int from runs
+where owner_user_id = @owner and project_id = @project_id and ended_at >= @since::bigint and started_at is not null;
 
 -- name: RecentRuns :many
 select id, session_id, state, tokens_in, tokens_out, cost_total, created_at, coalesce(started_at, 0)::bigint as started_at,

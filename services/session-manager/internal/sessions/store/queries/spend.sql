@@ -48,10 +48,11 @@ select least(coalesce(sum(nano_usd), 0), 9007199254740991)::bigint as nano_usd,
 from spend where owner_user_id = @owner and at >= @since::bigint and settled_at is not null;
 
 -- name: SpendGroups :many
+-- The owner of the session is named for its index: without it each call is looked up in the table of all sessions.
 select s.project_id, p.model, least(sum(p.nano_usd), 9007199254740991)::bigint as nano_usd,
        least(sum(p.tokens), 9007199254740991)::bigint as tokens, least(sum(p.calls), 9007199254740991)::bigint as calls,
        count(*) filter (where p.estimated) as estimated
-from spend p join sessions s on s.id = p.session_id
+from spend p join sessions s on s.id = p.session_id and s.owner_user_id = p.owner_user_id
 where p.owner_user_id = @owner and p.at >= @since::bigint and p.settled_at is not null
 group by s.project_id, p.model order by nano_usd desc, tokens desc, s.project_id, p.model limit @most;
 
