@@ -197,12 +197,8 @@ func (p *partView) write(b *strings.Builder) {
 	case "thinking":
 		fmt.Fprintf(b, "\n> %s\n", strings.ReplaceAll(strings.TrimSpace(p.Text), "\n", "\n> "))
 	case "tool_call":
-		var input bytes.Buffer
-		if json.Indent(&input, p.Input, "", "  ") != nil {
-			input.Write(p.Input)
-		}
 		fmt.Fprintf(b, "\n**Call of %s**\n\n", cmp.Or(p.Name, "a tool"))
-		fence(b, "json", input.String())
+		fence(b, "json", readable(p.Input))
 	case "tool_result":
 		said := "Result"
 		if p.IsError {
@@ -216,6 +212,17 @@ func (p *partView) write(b *strings.Builder) {
 		}
 	}
 }
+
+// readable returns JSON indented, with characters in place of the escapes that JSON in a web page needs.
+func readable(raw json.RawMessage) string {
+	var indented bytes.Buffer
+	if json.Indent(&indented, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return unescape.Replace(indented.String())
+}
+
+var unescape = strings.NewReplacer(`\\`, `\\`, `\u0026`, "&", `\u003c`, "<", `\u003e`, ">")
 
 // fence writes text as a block of code. The fence has more backticks than any run of backticks in the text.
 func fence(b *strings.Builder, language, text string) {

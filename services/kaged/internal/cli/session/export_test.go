@@ -21,7 +21,7 @@ func TestMarkdown(t *testing.T) {
 		`{"role":"user","content":"Mend it.","created_at":1000}`,
 		`{"role":"assistant","created_at":2000,"metadata":{"model":"m1","error_message":"It broke off."},"parts":[
 			{"type":"thinking","text":"Let me\nsee."},{"type":"text","text":"I look."},
-			{"type":"tool_call","id":"c1","name":"file.read","input":{"path":"a"}},
+			{"type":"tool_call","id":"c1","name":"file.read","input":{"path":"a \u0026\\u0026"}},
 			{"type":"tool_result","tool_call_id":"c1","name":"file.read","output":"a\n` + "```" + `\nb","is_error":true}]}`,
 		`{"role":"subagent","subagent_invocation_id":"I1","content":"Done.","created_at":3000,"superseded":true}`,
 	} {
@@ -33,7 +33,7 @@ func TestMarkdown(t *testing.T) {
 		"- tokens: 7 in, 3 out\n" +
 		"- cost: $0.2500\n\n## User, 1970-01-01T00:00:01Z\n\nMend it.\n" +
 		"\n## Assistant (m1), 1970-01-01T00:00:02Z\n\n> Let me\n> see.\n" +
-		"\nI look.\n\n**Call of file.read**\n\n```json\n{\n  \"path\": \"a\"\n}\n```\n" +
+		"\nI look.\n\n**Call of file.read**\n\n```json\n{\n  \"path\": \"a &\\\\u0026\"\n}\n```\n" +
 		"\n**Failure of file.read**\n\n````\na\n```\nb\n````\n\n**Failed:** It broke off.\n" +
 		"\n## Subagent I1, 1970-01-01T00:00:03Z\n\n_Superseded: it was taken back._\n\nDone.\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
