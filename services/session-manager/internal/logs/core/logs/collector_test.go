@@ -128,6 +128,8 @@ func TestLines(t *testing.T) {
 	}{
 		{record("run.ended", "s", "primary", facts{"outcome": "completed"}), "INFO session Run completed."},
 		{record("run.ended", "s", "primary", facts{"outcome": "cancelled"}), "INFO session Run cancelled."},
+		{record("cage.ended", "s", "primary", facts{"reason": "released"}), "INFO session Cage ended: released."},
+		{record("cage.ended", "s", "primary", facts{"reason": "walltime"}), "WARN session Cage ended: walltime."},
 		{
 			record("run.ended", "s", "primary", facts{"outcome": "failed", "error_message": "The key is not known."}),
 			"ERROR session Run failed: The key is not known.",

@@ -89,7 +89,6 @@ var lines = map[string]line{
 	"compaction.failed":           {failure, "Compaction failed", []string{"reason"}},
 	"compaction.undone":           {info, "Compaction undone", nil},
 	"cage.opened":                 {info, "Cage opened", nil},
-	"cage.ended":                  {warn, "Cage ended", []string{"reason"}},
 	"cage.found":                  {warn, "Cage left files that tools outside it may run", nil},
 	"subagent.spawn.uncaged":      {warn, "Agent works without a cage", nil},
 	"net.denied":                  {warn, "Connection of a cage refused", []string{"target"}},
@@ -109,8 +108,11 @@ var lines = map[string]line{
 // Line returns the log entry of an audit record, false for a type without one.
 func Line(r audit.Record) (Entry, bool) {
 	l, known := lines[r.EventType]
-	if r.EventType == "run.ended" {
+	switch r.EventType {
+	case "run.ended":
 		l, known = ended(r.Payload), true
+	case "cage.ended":
+		l, known = cageEnded(r.Payload), true
 	}
 	if !known {
 		return Entry{}, false
@@ -147,6 +149,15 @@ func ended(payload map[string]any) line {
 		return line{info, "Run cancelled", nil}
 	}
 	return line{info, "Run completed", nil}
+}
+
+// cageEnded returns the line of a cage's end. A cage that ended before its run was ended by a limit or a failure.
+func cageEnded(payload map[string]any) line {
+	l := line{warn, "Cage ended", []string{"reason"}}
+	if payload["reason"] == "released" {
+		l.level = info
+	}
+	return l
 }
 
 // sentence returns the text, with the details that the payload has.
