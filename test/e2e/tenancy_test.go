@@ -257,7 +257,8 @@ func (r route) body(dir string) string {
 		"/projects/load": fmt.Sprintf(`{"path":%q}`, dir), "/dsl": `{"dsl":"version: 1\n"}`,
 		"/issues/{number}": `{"title":"y"}`, "/todos/{id}": `{"status":"completed"}`,
 		"/prompts/{name}": `{"text":"x"}`, "/projects/{id}": `{"label":"x"}`, "/sessions/{id}": `{"label":"x"}`,
-		"/compactions/{compaction_id}": `{"notes":"x"}`,
+		"/compactions/{compaction_id}": `{"notes":"x"}`, "/limits": `{"limits":{"max_steps":3}}`,
+		"/config": `{"document":"operator_name = \"Mallory\"\n"}`,
 	} {
 		if strings.HasSuffix(r.path, suffix) {
 			return text
@@ -341,6 +342,12 @@ func adasIDs(t *testing.T, h *shared, s *kagedtest.Session) map[string]string {
 		"todos": todo.Items[0].ID, "tokens": token.ID, "approvals": approval, "tool-results": "toolu_1",
 		"invocations": run, "compactions": run, "processes": run, "standing-approvals": approval,
 		"files": "wordcount.go", "download": "wordcount.go", "prompts": ".kaged/prompts/primary.md",
+		"operators": "ada", "workspaces": "one",
+	}
+	err := s.Client.Do(t.Context(), http.MethodPut, "/api/v1/local/config",
+		map[string]any{"document": fmt.Sprintf("operator_name = %q\n", secret)}, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for kind, id := range ids {
 		if id == "" {
@@ -355,8 +362,8 @@ func unknownIDs(ids map[string]string) map[string]string {
 	out := map[string]string{}
 	for kind, id := range ids {
 		switch {
-		case kind == "projects":
-			out[kind] = "no-such-project"
+		case kind == "projects", kind == "operators", kind == "workspaces":
+			out[kind] = "no-such-" + kind
 		case len(id) == 26:
 			out[kind] = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 		default:
@@ -419,6 +426,26 @@ func TestTwoOperators(t *testing.T) {
 		t.Errorf("a third operator loads a project: got %v, want unavailable, no_workspace", err)
 	}
 	h.forged(t, theirs)
+	h.configured(t, ada)
+}
+
+// configured checks that what bob and an administrator asked for did not change ada's own configuration, and that the
+// administrator does not see it.
+func (h *shared) configured(t *testing.T, ada *client.Client) {
+	t.Helper()
+	me := kagedtest.Get[struct {
+		OperatorName string `json:"operator_name"`
+	}](t, ada, "/api/v1/me")
+	if me.OperatorName != secret {
+		t.Errorf("ada is %q after bob's requests", me.OperatorName)
+	}
+	root := h.signIn(t, "root", "kaged-admins")
+	for _, path := range []string{"operators/ada/config", "operators", "audit", "workspaces"} {
+		got := ask(t, root, csrfOf(t, root), "GET", "/api/v1/admin/"+path, "")
+		if got.status != http.StatusOK || strings.Contains(got.body, secret) {
+			t.Errorf("an administrator asks for %s: %d %s", path, got.status, got.body)
+		}
+	}
 }
 
 // nothingOfAdas requests ada's objects on every route of the API as another operator.
@@ -462,7 +489,7 @@ func (h *shared) nothingOfAdas(t *testing.T, c *client.Client, csrf string, ids 
 		want := ask(t, c, csrf, r.method, other, r.body(dir))
 		seen, unknown := got.body, want.body
 		for kind := range ids {
-			if ids[kind] != none[kind] {
+			if ids[kind] != none[kind] && strings.Contains(path, ids[kind]) {
 				seen, unknown = strings.ReplaceAll(seen, ids[kind], "ID"), strings.ReplaceAll(unknown, none[kind], "ID")
 			}
 		}
