@@ -78,31 +78,29 @@ func startProvider(t *testing.T, public string, groups map[string][]string) stri
 	return issuer
 }
 
-// startApache runs the example configuration of deploy/apache between people and a gateway.
-func startApache(t *testing.T, listen, gateway, issuer string, env ...string) {
+// startApache types the commands of docs/howto/put-behind-oauth.md that start Apache between people and a gateway, with
+// the values of a test in place of the examples.
+func startApache(t *testing.T, listen, gateway, issuer string, values ...string) {
 	t.Helper()
-	program, err := exec.LookPath("apache2")
-	if err != nil {
+	if _, err := exec.LookPath("apache2"); err != nil {
 		t.Fatal("The test needs Apache with mod_auth_openidc: run  scripts/setup.sh test")
 	}
-	conf, err := filepath.Abs("../../deploy/apache/kaged.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	public := "http://" + listen
-	args := []string{"-f", conf, "-DFOREGROUND"}
+	public, dir := "http://"+listen, t.TempDir()
+	kagedtest.Write(t, dir, "nonce", nonce+"\n")
+	values = append([]string{
+		"https://kaged.example.com", public, "0.0.0.0:4180", listen, "127.0.0.1:7420", gateway,
+		"https://id.example.com", issuer, "$(cat nonce)", "$(cat " + filepath.Join(dir, "nonce") + ")",
+		"OIDC_CLIENT_ID=kaged", "OIDC_CLIENT_ID=kaged-" + listen,
+		"OIDC_CLIENT_SECRET=...", `OIDC_CLIENT_SECRET="the-client's-secret"`, "\napache2 ", "\nexec apache2 ",
+	}, values...)
 	if os.Geteuid() == 0 {
-		args = append(args, "-D", "Root")
+		values = append(values, "-DFOREGROUND", "-DFOREGROUND -D Root")
 	}
-	cmd := exec.Command(program, args...)
+	lines := kagedtest.Block(t, "docs/howto/put-behind-oauth.md", "Apache with mod_auth_openidc", "sh")
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", strings.NewReplacer(values...).Replace(lines))
 	log := &kagedtest.Log{}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "KAGED_URL=" + public, "KAGED_SIGN_IN_LISTEN=" + listen, "KAGED_GATEWAY=" + gateway,
-		"KAGED_NONCE=" + nonce, "OIDC_ISSUER=" + issuer, "OIDC_CLIENT_ID=kaged-" + filepath.Base(public),
-		"OIDC_CLIENT_SECRET=the-client's-secret", "OIDC_CRYPTO=" + strings.Repeat("c", 32), "OIDC_SESSION_IDLE=3600",
-		"OIDC_SESSION_MAX=28800", "APACHE_MODULES=/usr/lib/apache2/modules", "APACHE_RUN=" + t.TempDir(),
-	}, env...)
+	cmd.Dir, cmd.Env = "../..", []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +380,8 @@ func TestSessionEndByApache(t *testing.T) {
 	t.Cleanup(gateway.Close)
 	listen := freeAddress()
 	issuer := startProvider(t, "http://"+listen, nil)
-	startApache(t, listen, strings.TrimPrefix(gateway.URL, "http://"), issuer, "OIDC_SESSION_MAX=15")
+	startApache(t, listen, strings.TrimPrefix(gateway.URL, "http://"), issuer,
+		"OIDC_SESSION_MAX=28800", "OIDC_SESSION_MAX=15")
 	b := newBrowser(t, "http://"+listen)
 	b.signIn("test-user@127.0.0.1")
 	begun := time.Now()

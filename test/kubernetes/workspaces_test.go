@@ -3,7 +3,9 @@ package kubernetes
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,15 +29,20 @@ func TestEachOperatorHasAWorkspace(t *testing.T) {
 func TestAWorkspaceIsAdded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	k8s := filepath.Join(dir, "k8s")
+	k8s := filepath.Join(dir, "deploy", "k8s")
 	if err := os.CopyFS(k8s, os.DirFS(root)); err != nil {
 		t.Fatal(err)
 	}
-	third := filepath.Join(k8s, "workspaces", "c")
-	if err := os.CopyFS(third, os.DirFS(filepath.Join(k8s, "workspaces", "a"))); err != nil {
+	howto, err := os.ReadFile("../../docs/howto/run-on-kubernetes.md")
+	if err != nil {
 		t.Fatal(err)
 	}
-	rewrite(t, filepath.Join(third, "kustomization.yaml"), "-a", "-c")
+	line := regexp.MustCompile(`(?m)^cd deploy/k8s && cp .*$`).Find(howto)
+	typed := exec.CommandContext(t.Context(), "bash", "-c", string(line))
+	typed.Dir = dir
+	if out, err := typed.CombinedOutput(); err != nil || len(line) == 0 {
+		t.Fatalf("%q: %v\n%s", line, err, out)
+	}
 	component := filepath.Join(k8s, "components", "several-operators")
 	rewrite(t, filepath.Join(component, "kustomization.yaml"), "workspaces/b]", "workspaces/b, ../../workspaces/c]")
 	toml, err := os.ReadFile(filepath.Join(component, "local.toml"))
