@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -11,7 +13,7 @@ import (
 )
 
 // The sockets of one gateway: most are idle, and the rest each show a run that streams. Their pace is slow enough for a
-// machine of two processors.
+// machine of two processors, and their deltas are spread over the interval of a pace.
 const (
 	gatewayIdle   = 10_000
 	gatewayBusy   = 500
@@ -55,26 +57,11 @@ func measureGatewaySockets(ctx context.Context, w *world) ([]Figure, error) {
 			Value: float64(after-before[i]) / gatewayIdle / 1e3, Unit: "KB",
 		})
 	}
-	w.model.set(plan{deltas: gatewayDeltas, interval: gatewayPace})
-	spent, err := d.used()
+	busy, err := w.busySockets(ctx, d)
 	if err != nil {
 		return figures, err
 	}
-	results, wall, err := d.stream(ctx, gatewayBusy)
-	if err != nil {
-		return figures, err
-	}
-	now, err := d.used()
-	if err != nil {
-		return figures, err
-	}
-	var kaged []time.Duration
-	for _, r := range results {
-		kaged = append(kaged, r.lag...)
-	}
-	if want := gatewayBusy * gatewayDeltas; len(kaged) != want {
-		return figures, fmt.Errorf("%d deltas arrived, want %d", len(kaged), want)
-	}
+	kaged := busy.lag
 	closeAll(append(idle, warm...)) // the relay's sockets need their file descriptors
 	d.end()
 	bare, err := w.bareSockets(ctx)
@@ -82,8 +69,11 @@ func measureGatewaySockets(ctx context.Context, w *world) ([]Figure, error) {
 		return figures, err
 	}
 	const title = "gorilla + NATS relay"
-	cores := (now.since(spent).services + now.since(spent).stores).Seconds() / wall.Seconds()
 	return append(figures,
+		Figure{
+			Name: "gateway-sockets/runs-begin", Value: ms(busy.begin), Unit: "ms",
+			Note: "from the post of 500 messages at once to the last request at the model",
+		},
 		Figure{
 			Name: "gateway-sockets/delivery-p99", Value: ms(percentile(kaged, 99)), Unit: "ms", Spread: spread(kaged),
 			Peer: title, Rival: ms(percentile(bare, 99)),
@@ -93,10 +83,70 @@ func measureGatewaySockets(ctx context.Context, w *world) ([]Figure, error) {
 			Peer: title, Rival: ms(percentile(bare, 50)),
 		},
 		Figure{
-			Name: "gateway-sockets/busy-cpu", Value: cores, Unit: "cores",
+			Name: "gateway-sockets/busy-cpu", Value: busy.cores, Unit: "cores",
 			Note: "all of kaged, Postgres and NATS, while the runs stream",
 		},
 	), nil
+}
+
+// busyStreams are the lags of the deltas of all busy sockets, the time in which their runs began, and the processors
+// that kaged and its stores used while they streamed.
+type busyStreams struct {
+	lag   []time.Duration
+	begin time.Duration
+	cores float64
+}
+
+// busySockets streams on all busy sockets. The answers begin once all runs have begun, one after another within the
+// interval of a pace.
+func (w *world) busySockets(ctx context.Context, d *deployment) (b busyStreams, err error) {
+	hold := make(chan struct{})
+	w.model.set(plan{deltas: gatewayDeltas, interval: gatewayPace, hold: hold})
+	free := sync.OnceFunc(func() { close(hold) }) // lets the model end after an error
+	defer free()
+	var results []result
+	work, wctx := errgroup.WithContext(ctx)
+	work.Go(func() (err error) {
+		results, _, err = d.stream(wctx, gatewayBusy)
+		return err
+	})
+	var arrived []time.Time
+	for arrived, _ = w.model.times(); len(arrived) < gatewayBusy; arrived, _ = w.model.times() {
+		if wctx.Err() != nil {
+			free()
+			return b, work.Wait()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	spent, err := d.used()
+	if err != nil {
+		return b, err
+	}
+	streaming := time.Now()
+	for range gatewayBusy {
+		select {
+		case hold <- struct{}{}:
+		case <-wctx.Done():
+		}
+		time.Sleep(gatewayPace / gatewayBusy)
+	}
+	if err := work.Wait(); err != nil {
+		return b, err
+	}
+	now, err := d.used()
+	if err != nil {
+		return b, err
+	}
+	used := now.since(spent)
+	b.cores = (used.services + used.stores).Seconds() / time.Since(streaming).Seconds()
+	b.begin = slices.MaxFunc(arrived, time.Time.Compare).Sub(results[0].begun)
+	for _, r := range results {
+		b.lag = append(b.lag, r.lag...)
+	}
+	if want := gatewayBusy * gatewayDeltas; len(b.lag) != want {
+		return b, fmt.Errorf("%d deltas arrived, want %d", len(b.lag), want)
+	}
+	return b, nil
 }
 
 // bareSockets opens as many sockets at a bare relay, and returns the lags of the busy ones.
@@ -149,6 +199,7 @@ func (w *world) bareSockets(ctx context.Context) ([]time.Duration, error) {
 	}
 	for i := range gatewayBusy {
 		busy.Go(func() error {
+			time.Sleep(time.Duration(i) * gatewayPace / gatewayBusy)
 			return publishDeltas(publisher, fmt.Sprintf("busy.%d", i), gatewayDeltas, gatewayPace)
 		})
 	}
