@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"go/format"
 	"log"
-	"net/http"
 	"os"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kaged.dev/pkg/httproute"
 	contract "kaged.dev/proto"
 	"kaged.dev/proto/gen/backends"
 )
@@ -60,11 +58,11 @@ import (
 
 // method writes the method of an RPC with a route, for its first route.
 func method(out *bytes.Buffer, m protoreflect.MethodDescriptor, comments map[string]string) error {
-	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	if rule == nil {
+	routes := httproute.Of(m)
+	if len(routes) == 0 {
 		return nil
 	}
-	verb, path := verbs(rule)
+	route := routes[0]
 	name := string(m.Name())
 	for _, message := range []protoreflect.MessageDescriptor{m.Input(), m.Output()} {
 		if message.ParentFile().Package() != "kaged.api.v1" {
@@ -73,16 +71,16 @@ func method(out *bytes.Buffer, m protoreflect.MethodDescriptor, comments map[str
 	}
 	fmt.Fprintln(out)
 	comment(out, comments[string(m.FullName())])
-	fmt.Fprintf(out, "//\n// %s %s\n", verb, path)
+	fmt.Fprintf(out, "//\n// %s %s\n", route.Method, route.Path)
 	fmt.Fprintf(out, "func (c *Client) %s(ctx context.Context, req *apiv1.%s) (*apiv1.%s, error) {\n",
 		name, m.Input().Name(), m.Output().Name())
 	fmt.Fprintf(out, "\treturn call[apiv1.%s](ctx, c, route{", m.Output().Name())
-	fmt.Fprintf(out, "method: %q, path: %q", verb, path)
-	if rule.GetBody() != "" {
-		fmt.Fprintf(out, ", body: %q", rule.GetBody())
+	fmt.Fprintf(out, "method: %q, path: %q", route.Method, route.Path)
+	if route.Body != "" {
+		fmt.Fprintf(out, ", body: %q", route.Body)
 	}
-	if rule.GetResponseBody() != "" {
-		fmt.Fprintf(out, ", answer: %q", rule.GetResponseBody())
+	if route.Answer != "" {
+		fmt.Fprintf(out, ", answer: %q", route.Answer)
 	}
 	fmt.Fprintf(out, "}, req)\n}\n")
 	return nil
@@ -99,20 +97,4 @@ func comment(out *bytes.Buffer, text string) {
 		line += " " + word
 	}
 	fmt.Fprintln(out, line)
-}
-
-// verbs returns the method and the path of a rule.
-func verbs(rule *annotations.HttpRule) (method, path string) {
-	for _, p := range [...][2]string{
-		{http.MethodGet, rule.GetGet()},
-		{http.MethodPost, rule.GetPost()},
-		{http.MethodPut, rule.GetPut()},
-		{http.MethodPatch, rule.GetPatch()},
-		{http.MethodDelete, rule.GetDelete()},
-	} {
-		if p[1] != "" {
-			return p[0], p[1]
-		}
-	}
-	return "", ""
 }

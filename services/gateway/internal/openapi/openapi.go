@@ -10,10 +10,10 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kaged.dev/pkg/httproute"
 	contract "kaged.dev/proto"
 	"kaged.dev/proto/gen/backends"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
@@ -94,40 +94,22 @@ func jsonContent(schema object) object { return object{"application/json": objec
 
 // method adds the routes of an RPC.
 func (b *builder) method(m protoreflect.MethodDescriptor) {
-	rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
-	if rule == nil {
-		return
-	}
-	b.route(m, rule, string(m.Name()))
-	for i, more := range rule.GetAdditionalBindings() {
-		b.route(m, more, string(m.Name())+strconv.Itoa(i+2))
-	}
-}
-
-// verbs returns the HTTP method and the path of a rule.
-func verbs(rule *annotations.HttpRule) (method, path string) {
-	for _, p := range [...][2]string{
-		{http.MethodGet, rule.GetGet()},
-		{http.MethodPost, rule.GetPost()},
-		{http.MethodPut, rule.GetPut()},
-		{http.MethodPatch, rule.GetPatch()},
-		{http.MethodDelete, rule.GetDelete()},
-	} {
-		if p[1] != "" {
-			return p[0], p[1]
+	for i, route := range httproute.Of(m) {
+		id := string(m.Name())
+		if i > 0 {
+			id += strconv.Itoa(i + 1)
 		}
+		b.route(m, route, id)
 	}
-	return "", ""
 }
 
-func (b *builder) route(m protoreflect.MethodDescriptor, rule *annotations.HttpRule, id string) {
-	method, template := verbs(rule)
-	path := strings.ReplaceAll(template, "=**}", "}")
+func (b *builder) route(m protoreflect.MethodDescriptor, route httproute.Route, id string) {
+	path := route.Template()
 	answer, _ := proto.GetExtension(m.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
 	text := b.comments[string(m.FullName())]
 	op := object{
 		"operationId": id, "summary": firstSentence(text), "description": text, "tags": []any{string(m.Parent().Name())},
-		"responses": b.responses(m.Output(), rule.GetResponseBody(), answer),
+		"responses": b.responses(m.Output(), route.Answer, answer),
 	}
 	if said, _ := proto.GetExtension(m.Options(), apiv1.E_TokenScope).(string); said != "" {
 		op["x-kaged-token-scope"] = said
@@ -139,7 +121,7 @@ func (b *builder) route(m protoreflect.MethodDescriptor, rule *annotations.HttpR
 		inPath[fd.Name()] = true
 		params = append(params, b.parameter(fd, name, "path"))
 	}
-	if rule.GetBody() == "" {
+	if route.Body == "" {
 		for i := range m.Input().Fields().Len() {
 			fd := m.Input().Fields().Get(i)
 			if !inPath[fd.Name()] && !fd.IsList() && !fd.IsMap() && fd.Message() == nil {
@@ -156,7 +138,7 @@ func (b *builder) route(m protoreflect.MethodDescriptor, rule *annotations.HttpR
 	if len(params) > 0 {
 		op["parameters"] = params
 	}
-	b.put(method, path, op)
+	b.put(route.Method, path, op)
 }
 
 func (b *builder) put(method, path string, op object) {

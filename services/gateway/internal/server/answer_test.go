@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kaged.dev/pkg/httproute"
 	"kaged.dev/proto/gen/backends"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
@@ -20,7 +20,7 @@ func TestEveryRouteHasAStatus(t *testing.T) {
 	routes := 0
 	for method := range methods(backends.All()) {
 		answer, _ := proto.GetExtension(method.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
-		if rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule); rule == nil {
+		if len(httproute.Of(method)) == 0 {
 			if answer != nil {
 				t.Errorf("%s has a status and no route", method.FullName())
 			}

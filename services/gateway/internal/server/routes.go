@@ -7,10 +7,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/httproute"
 	"kaged.dev/proto/gen/backends"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/gateway/internal/core/access"
@@ -188,14 +188,11 @@ func neededBy(said, pattern string) access.Scope {
 func contractRoutes() []contractRoute {
 	var routes []contractRoute
 	for method := range methods(backends.All()) {
-		rule, _ := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
-		if rule == nil {
-			continue
-		}
 		answer, _ := proto.GetExtension(method.Options(), apiv1.E_HttpAnswer).(*apiv1.HTTPAnswer)
 		said, _ := proto.GetExtension(method.Options(), apiv1.E_TokenScope).(string)
 		limit, _ := proto.GetExtension(method.Options(), apiv1.E_Rate).(string)
-		for _, pattern := range patternsOf(rule) {
+		for _, route := range httproute.Of(method) {
+			pattern := route.Pattern()
 			routes = append(routes, contractRoute{
 				pattern, answer.GetTextBody(), neededBy(said, pattern), cmp.Or(limit, rates.General),
 			})
@@ -209,28 +206,6 @@ func ContractRoutes() []string {
 	var patterns []string
 	for _, r := range contractRoutes() {
 		patterns = append(patterns, r.pattern)
-	}
-	return patterns
-}
-
-// restOfPath translates a variable for the rest of the path from google.api.http to net/http.
-var restOfPath = strings.NewReplacer("=**}", "...}")
-
-func patternsOf(rule *annotations.HttpRule) []string {
-	var patterns []string
-	for _, p := range [...][2]string{
-		{http.MethodGet, rule.GetGet()},
-		{http.MethodPost, rule.GetPost()},
-		{http.MethodPut, rule.GetPut()},
-		{http.MethodPatch, rule.GetPatch()},
-		{http.MethodDelete, rule.GetDelete()},
-	} {
-		if p[1] != "" {
-			patterns = append(patterns, p[0]+" "+restOfPath.Replace(p[1]))
-		}
-	}
-	for _, more := range rule.GetAdditionalBindings() {
-		patterns = append(patterns, patternsOf(more)...)
 	}
 	return patterns
 }
