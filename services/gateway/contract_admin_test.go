@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,8 +14,15 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
-// adminContract has the routes of administrators.
+// adminContract has one exchange for each route of administrators: the written one, or a sample.
 func adminContract() []exchange {
+	written := writtenAdminContract()
+	return append(written, sampled(func(route string) bool {
+		return forAdministrators(route) && !slices.ContainsFunc(written, func(e exchange) bool { return e.route == route })
+	})...)
+}
+
+func writtenAdminContract() []exchange {
 	const (
 		operators, workspaces = "/api/v1/admin/operators", "/api/v1/admin/workspaces"
 		operatorJSON          = `{"operator_id":"ada","workspace":"one","sessions":2,"running":1,"last_active_at":5,` +

@@ -17,8 +17,9 @@ import (
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 )
 
-// memory is a store that remembers its last call.
+// memory is a store that remembers its last call. Methods that no test here calls are missing.
 type memory struct {
+	audit.Store
 	records []audit.Record
 	query   audit.Query
 	answer  []audit.Record

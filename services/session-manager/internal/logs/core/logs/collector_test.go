@@ -18,8 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kept is a store, and the gateways that receive its announcements.
+// kept is a store, and the gateways that receive its announcements. Methods that no test here calls are missing.
 type kept struct {
+	logs.Store
 	mu                sync.Mutex // guards the fields below
 	entries           []string
 	away, unheard     bool

@@ -18,8 +18,9 @@ import (
 	"kaged.dev/services/session-manager/internal/operators/core/operator"
 )
 
-// memory is a store in memory.
+// memory is a store in memory. Methods that no test here calls are missing.
 type memory struct {
+	operator.Store
 	epoch   []byte
 	tokens  map[string]int64
 	records []audit.Record
