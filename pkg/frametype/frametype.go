@@ -1,5 +1,6 @@
-// Package frametype lists the channels of a session's frames and the frame types. The tables are generated from the
-// option (kaged.api.v1.frame) of the messages of kaged.api.v1. A new frame type needs a message there and a producer.
+// Package frametype lists the channels of a session's frames, the frame types, and those of the system socket. The
+// tables are generated from the option (kaged.api.v1.frame) of the messages of kaged.api.v1. A new frame type needs a
+// message there and a producer.
 package frametype
 
 //go:generate go run ./internal/gen
@@ -22,7 +23,7 @@ func ParseChannel(name string) (Channel, bool) {
 
 // Type is a frame type.
 type Type struct {
-	// Channel is the channel of its frames; Name is the type in a frame.
+	// Channel is the channel of its frames, if they are a session's; Name is the type in a frame.
 	Channel Channel
 	Name    string
 	// Message is the name of the payload's message in kaged.api.v1.
@@ -33,3 +34,6 @@ type Type struct {
 
 // All returns all types, in the order of the contract.
 func All() []Type { return append([]Type(nil), all[:]...) }
+
+// System returns the types of the system socket, whose only channel with data is "system".
+func System() []Type { return append([]Type(nil), system[:]...) }

@@ -4195,7 +4195,7 @@ export interface Routes {
     body: undefined;
     answer: MessagePart;
   };
-  /** The system socket, subprotocol kaged.v1: changes that concern the operator, on the channel system. system.hello comes first, then sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, issue.created, issue.updated and system.missed. */
+  /** The system socket, subprotocol kaged.v1: changes that concern the operator, on the channel system. system.hello comes first. The types are issue.created, issue.updated, system.hello, sessions.running_count, session.changed, project.changed, approval.requested, approval.resolved, system.missed. */
   "GET /api/v1/socket": {
     params: { csrf?: string };
     body: undefined;
@@ -4366,13 +4366,13 @@ export interface Frames {
 
 /** SystemFrames maps the types of frames of the system socket to their payloads. */
 export interface SystemFrames {
+  "issue.created": IssueCreated;
+  "issue.updated": IssueUpdated;
   "system.hello": SystemHello;
   "sessions.running_count": RunningCount;
   "session.changed": SessionChanged;
   "project.changed": ProjectChanged;
   "approval.requested": ApprovalWaiting;
   "approval.resolved": ApprovalOver;
-  "issue.created": IssueCreated;
-  "issue.updated": IssueUpdated;
   "system.missed": SystemMissed;
 }

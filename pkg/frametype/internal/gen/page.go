@@ -18,12 +18,14 @@ import (
 
 const intro = `# Frames
 
-Generated from ` + "`proto/kaged/api/v1/frame.proto`" + `; see [adding an event](../howto/add-an-event.md).
+Generated from ` + "`frame.proto` and `system_socket.proto` of `proto/kaged/api/v1`" + `;
+see [adding an event](../howto/add-an-event.md).
 
 A frame of a session's socket is ` + "`{\"channel\", \"seq\", \"type\", \"payload\"}`" +
 	`. Frames of every channel but control
 are numbered and replayed, unless the type says that it is the socket's own. A key is always there, unless it may be
-left out; times are milliseconds since the Unix epoch.
+left out; times are milliseconds since the Unix epoch. The system socket sends the frames of the channel system, and
+those that say so.
 `
 
 // reference writes the page of the frames.
@@ -61,6 +63,13 @@ func writePage(root string) error {
 			r.frame(m)
 		}
 	}
+	fmt.Fprintf(r, "\n## Channel %s\n", systemChannel)
+	messages = apiv1.File_kaged_api_v1_system_socket_proto.Messages()
+	for i := range messages.Len() {
+		if frameOf(messages.Get(i)) != nil {
+			r.frame(messages.Get(i))
+		}
+	}
 	r.WriteString("\n## Objects\n")
 	for i := 0; i < len(r.objects); i++ { // a table may add further objects
 		m := r.objects[i]
@@ -81,6 +90,9 @@ func (r *reference) frame(m protoreflect.MessageDescriptor) {
 		title = "`" + frame.GetType() + "`"
 		if frame.GetOfSocket() {
 			title += " (the socket's own)"
+		}
+		if frame.GetOfSystem() {
+			title += " (also of the system socket)"
 		}
 	}
 	fmt.Fprintf(r, "\n### %s\n\n%s\n", title, r.comments[string(m.Name())])

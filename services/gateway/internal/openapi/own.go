@@ -3,9 +3,11 @@ package openapi
 import (
 	"maps"
 	"net/http"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/frametype"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
 
@@ -114,10 +116,7 @@ var own = []ownRoute{
 	{
 		method: http.MethodGet, path: "/api/v1/socket", id: "SystemSocket",
 		text: "The system socket, subprotocol kaged.v1: changes that concern the operator, on the channel system. " +
-			"system.hello comes first, " +
-			"then sessions.running_count, session.changed, project.changed, approval.requested, " +
-			"approval.resolved, issue.created, " +
-			"issue.updated and system.missed.",
+			"system.hello comes first. The types are " + systemTypes() + ".",
 		query:   [][2]string{{"csrf", "The CSRF token, if it is not in a header."}},
 		answers: map[string]any{"101": nil},
 	},
@@ -231,4 +230,13 @@ func (b *builder) content(of any) object {
 		return all
 	}
 	return nil
+}
+
+// systemTypes returns the names of the types of the system socket.
+func systemTypes() string {
+	var names []string
+	for _, t := range frametype.System() {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
 }

@@ -63,7 +63,7 @@ func TypeScript() (string, error) {
 		frames    []frametype.Type
 	}{
 		{"Frames maps the types of frames to their payloads.", "Frames", frames},
-		{"SystemFrames maps the types of frames of the system socket to their payloads.", "SystemFrames", systemFrames},
+		{"SystemFrames maps the types of frames of the system socket to their payloads.", "SystemFrames", frametype.System()},
 	} {
 		fmt.Fprintf(&out, "}\n\n/** %s */\nexport interface %s {\n", list.doc, list.name)
 		for _, t := range list.frames {
@@ -77,19 +77,6 @@ func TypeScript() (string, error) {
 // used reports whether a description refers to a schema.
 func used(document []byte, name string) bool {
 	return strings.Contains(string(document), `"#/components/schemas/`+name+`"`)
-}
-
-// systemFrames are the frame types of the system socket, in the order of its description.
-var systemFrames = []frametype.Type{
-	{Name: "system.hello", Message: "SystemHello"},
-	{Name: "sessions.running_count", Message: "RunningCount"},
-	{Name: "session.changed", Message: "SessionChanged"},
-	{Name: "project.changed", Message: "ProjectChanged"},
-	{Name: "approval.requested", Message: "ApprovalWaiting"},
-	{Name: "approval.resolved", Message: "ApprovalOver"},
-	{Name: "issue.created", Message: "IssueCreated"},
-	{Name: "issue.updated", Message: "IssueUpdated"},
-	{Name: "system.missed", Message: "SystemMissed"},
 }
 
 // frameSchemas returns the frame types and the schemas of their payloads. A message with the name of a different
@@ -115,7 +102,7 @@ func frameSchemas(document []byte) ([]frametype.Type, map[string]typed, error) {
 		b.ref(m, false)
 		all = append(all, t)
 	}
-	for _, t := range systemFrames {
+	for _, t := range frametype.System() {
 		if m := apiv1.File_kaged_api_v1_system_socket_proto.Messages().ByName(protoreflect.Name(t.Message)); m != nil {
 			b.ref(m, false)
 		}

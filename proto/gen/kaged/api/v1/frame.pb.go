@@ -4447,17 +4447,17 @@ const file_kaged_api_v1_frame_proto_rawDesc = "" +
 	"\rinvocation_id\x18\b \x01(\tB\x04\xb0\xbb\x18\x01R\finvocationId\x126\n" +
 	"\x14standing_approval_id\x18\t \x01(\tB\x04\xb0\xbb\x18\x01R\x12standingApprovalId:\x1f\x92\xbd\x18\x1b\n" +
 	"\x06events\x12\x11approval.resolvedB\x0e\n" +
-	"\f_resolved_by\"b\n" +
+	"\f_resolved_by\"d\n" +
 	"\fIssueCreated\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x03R\x06number:\x1b\x92\xbd\x18\x17\n" +
-	"\x06events\x12\rissue.created\"b\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number:\x1d\x92\xbd\x18\x19\n" +
+	"\x06events\x12\rissue.created \x01\"d\n" +
 	"\fIssueUpdated\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x03R\x06number:\x1b\x92\xbd\x18\x17\n" +
-	"\x06events\x12\rissue.updated\"]\n" +
+	"\x06number\x18\x02 \x01(\x03R\x06number:\x1d\x92\xbd\x18\x19\n" +
+	"\x06events\x12\rissue.updated \x01\"]\n" +
 	"\fAuditWarning\x12\x18\n" +
 	"\awarning\x18\x01 \x01(\tR\awarning\x12\x14\n" +
 	"\x05since\x18\x02 \x01(\x03R\x05since:\x1d\x92\xbd\x18\x19\n" +

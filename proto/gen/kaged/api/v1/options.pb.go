@@ -158,7 +158,9 @@ type Frame struct {
 	// The type.
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// The gateway's socket creates the frame: it is neither numbered nor replayed.
-	OfSocket      bool `protobuf:"varint,3,opt,name=of_socket,json=ofSocket,proto3" json:"of_socket,omitempty"`
+	OfSocket bool `protobuf:"varint,3,opt,name=of_socket,json=ofSocket,proto3" json:"of_socket,omitempty"`
+	// The system socket sends it, too. A frame of the channel system is sent by that socket only.
+	OfSystem      bool `protobuf:"varint,4,opt,name=of_system,json=ofSystem,proto3" json:"of_system,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +212,13 @@ func (x *Frame) GetType() string {
 func (x *Frame) GetOfSocket() bool {
 	if x != nil {
 		return x.OfSocket
+	}
+	return false
+}
+
+func (x *Frame) GetOfSystem() bool {
+	if x != nil {
+		return x.OfSystem
 	}
 	return false
 }
@@ -316,11 +325,12 @@ const file_kaged_api_v1_options_proto_rawDesc = "" +
 	"\ttext_body\x18\x04 \x01(\tR\btextBody\";\n" +
 	"\rHTTPCondition\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"R\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"o\n" +
 	"\x05Frame\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1b\n" +
-	"\tof_socket\x18\x03 \x01(\bR\bofSocket:[\n" +
+	"\tof_socket\x18\x03 \x01(\bR\bofSocket\x12\x1b\n" +
+	"\tof_system\x18\x04 \x01(\bR\bofSystem:[\n" +
 	"\vhttp_answer\x12\x1e.google.protobuf.MethodOptions\x18\xc0\x87\x03 \x01(\v2\x18.kaged.api.v1.HTTPAnswerR\n" +
 	"httpAnswer:A\n" +
 	"\vtoken_scope\x12\x1e.google.protobuf.MethodOptions\x18\xc1\x87\x03 \x01(\tR\n" +

@@ -684,11 +684,12 @@ var File_kaged_api_v1_system_socket_proto protoreflect.FileDescriptor
 
 const file_kaged_api_v1_system_socket_proto_rawDesc = "" +
 	"\n" +
-	" kaged/api/v1/system_socket.proto\x12\fkaged.api.v1\x1a\x1akaged/api/v1/project.proto\x1a\x1akaged/api/v1/session.proto\"S\n" +
+	" kaged/api/v1/system_socket.proto\x12\fkaged.api.v1\x1a\x1akaged/api/v1/options.proto\x1a\x1akaged/api/v1/project.proto\x1a\x1akaged/api/v1/session.proto\"o\n" +
 	"\vSystemHello\x12%\n" +
 	"\x0edaemon_version\x18\x01 \x01(\tR\rdaemonVersion\x12\x1d\n" +
 	"\n" +
-	"server_seq\x18\x02 \x01(\x03R\tserverSeq\"\xf5\x02\n" +
+	"server_seq\x18\x02 \x01(\x03R\tserverSeq:\x1a\x92\xbd\x18\x16\n" +
+	"\x06system\x12\fsystem.hello\"\x9b\x03\n" +
 	"\fRunningCount\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x05R\x05total\x12K\n" +
 	"\vper_project\x18\x02 \x03(\v2*.kaged.api.v1.RunningCount.PerProjectEntryR\n" +
@@ -700,11 +701,12 @@ const file_kaged_api_v1_system_socket_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1a>\n" +
 	"\x10PerOperatorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"S\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01:$\x92\xbd\x18 \n" +
+	"\x06system\x12\x16sessions.running_count\"S\n" +
 	"\rRunningLimits\x12\x1f\n" +
 	"\vper_project\x18\x01 \x01(\x05R\n" +
 	"perProject\x12!\n" +
-	"\fper_operator\x18\x02 \x01(\x05R\vperOperator\"\xa7\x02\n" +
+	"\fper_operator\x18\x02 \x01(\x05R\vperOperator\"\xc6\x02\n" +
 	"\x0eSessionChanged\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1d\n" +
@@ -715,16 +717,18 @@ const file_kaged_api_v1_system_socket_proto_rawDesc = "" +
 	"\x0eblocked_reason\x18\x05 \x01(\tH\x01R\rblockedReason\x88\x01\x01\x12\x1a\n" +
 	"\x06run_id\x18\x06 \x01(\tH\x02R\x05runId\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"updated_at\x18\a \x01(\x03R\tupdatedAtB\a\n" +
+	"updated_at\x18\a \x01(\x03R\tupdatedAt:\x1d\x92\xbd\x18\x19\n" +
+	"\x06system\x12\x0fsession.changedB\a\n" +
 	"\x05_nameB\x11\n" +
 	"\x0f_blocked_reasonB\t\n" +
-	"\a_run_id\"\x8a\x01\n" +
+	"\a_run_id\"\xa9\x01\n" +
 	"\x0eProjectChanged\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1a.kaged.api.v1.ProjectStateH\x00R\x05state\x88\x01\x01\x12\x18\n" +
-	"\aremoved\x18\x03 \x01(\bR\aremovedB\b\n" +
-	"\x06_state\"\xeb\x01\n" +
+	"\aremoved\x18\x03 \x01(\bR\aremoved:\x1d\x92\xbd\x18\x19\n" +
+	"\x06system\x12\x0fproject.changedB\b\n" +
+	"\x06_state\"\x8d\x02\n" +
 	"\x0fApprovalWaiting\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -737,15 +741,18 @@ const file_kaged_api_v1_system_socket_proto_rawDesc = "" +
 	"agent_path\x18\x06 \x01(\tR\tagentPath\x12!\n" +
 	"\frequested_at\x18\a \x01(\x03R\vrequestedAt\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\b \x01(\x03R\texpiresAt\"r\n" +
+	"expires_at\x18\b \x01(\x03R\texpiresAt: \x92\xbd\x18\x1c\n" +
+	"\x06system\x12\x12approval.requested\"\x93\x01\n" +
 	"\fApprovalOver\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x03 \x01(\tR\tprojectId\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\tR\x05state\"\x0e\n" +
-	"\fSystemMissed\"\x15\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state:\x1f\x92\xbd\x18\x1b\n" +
+	"\x06system\x12\x11approval.resolved\"+\n" +
+	"\fSystemMissed:\x1b\x92\xbd\x18\x17\n" +
+	"\x06system\x12\rsystem.missed\"\x15\n" +
 	"\x13CountRunningRequest\"b\n" +
 	"\x14CountRunningResponse\x120\n" +
 	"\x05count\x18\x01 \x01(\v2\x1a.kaged.api.v1.RunningCountR\x05count\x12\x18\n" +
@@ -800,6 +807,7 @@ func file_kaged_api_v1_system_socket_proto_init() {
 	if File_kaged_api_v1_system_socket_proto != nil {
 		return
 	}
+	file_kaged_api_v1_options_proto_init()
 	file_kaged_api_v1_project_proto_init()
 	file_kaged_api_v1_session_proto_init()
 	file_kaged_api_v1_system_socket_proto_msgTypes[3].OneofWrappers = []any{}

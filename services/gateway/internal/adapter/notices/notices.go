@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
@@ -47,13 +48,13 @@ func Listen(
 			log.Warn("a notice of an issue cannot be read", "error", err)
 			return
 		}
-		kind := "issue.updated"
+		kind := frametype.IssueUpdated
 		if n.GetCreated() {
-			kind = "issue.created"
+			kind = frametype.IssueCreated
 		}
 		payload, err := wirejson.Marshal(&apiv1.IssueUpdated{ProjectId: n.GetProjectId(), Number: n.GetNumber()})
 		if err == nil {
-			tell(n.GetOwnerUserId(), systemsocket.Frame{Type: kind, Payload: payload})
+			tell(n.GetOwnerUserId(), systemsocket.Frame{Type: kind.Name, Payload: payload})
 		}
 	})
 }
@@ -94,6 +95,6 @@ func Count(conn grpc.ClientConnInterface) func(ctx context.Context) (systemsocke
 			return systemsocket.Frame{}, err
 		}
 		payload, err := wirejson.Marshal(resp.GetCount())
-		return systemsocket.Frame{Type: systemsocket.RunningCount, Payload: payload, Version: resp.GetVersion()}, err
+		return systemsocket.Frame{Type: frametype.RunningCount.Name, Payload: payload, Version: resp.GetVersion()}, err
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
+	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 )
@@ -70,7 +71,7 @@ func newClient(h *Hub, owner string) *client {
 func (c *client) start(conn *websocket.Conn, count Frame) {
 	c.mu.Lock()
 	c.conn, c.begun = conn, true
-	c.push(channelSystem, "system.hello", c.hub.hello())
+	c.push(channelSystem, frametype.SystemHello.Name, c.hub.hello())
 	for _, f := range append([]Frame{count}, c.early...) {
 		c.take(f)
 	}
@@ -96,7 +97,7 @@ func (c *client) start(conn *websocket.Conn, count Frame) {
 const maxEarly = 1024
 
 // missed tells the client that notices may have been lost.
-var missed = Frame{Type: "system.missed", Payload: json.RawMessage("{}")}
+var missed = Frame{Type: frametype.SystemMissed.Name, Payload: json.RawMessage("{}")}
 
 // tell queues a frame, also before the upgrade.
 func (c *client) tell(f Frame) {
