@@ -166,17 +166,25 @@ func (h *Hub) each(f func(*Socket)) {
 	}
 }
 
+// Admit fails with unavailable for a socket above the limit, and for every socket of a closed hub.
+func (l Limits) Admit(open int, closed bool) error {
+	switch {
+	case closed:
+		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
+	case open >= l.Sockets:
+		return fault.New(fault.Unavailable, "The gateway is at its limit of open sockets; close one or try again later.").
+			With("subsystem", "gateway")
+	}
+	return nil
+}
+
 // add registers s for live batches. It replaces the session's list, because Deliver reads the list without the
 // lock.
 func (h *Hub) add(s *Socket) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.closed:
-		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
-	case h.count >= h.deps.Limits.Sockets:
-		return fault.New(fault.Unavailable, "The gateway is at its limit of open sockets; close one or try again later.").
-			With("subsystem", "gateway")
+	if err := h.deps.Limits.Admit(h.count, h.closed); err != nil {
+		return err
 	}
 	h.bySession[s.session] = append(slices.Clone(h.bySession[s.session]), s)
 	h.count++

@@ -25,9 +25,6 @@ import (
 	"kaged.dev/services/gateway/internal/server/socket"
 )
 
-// RunningCount is the frame type of a count of running sessions.
-const RunningCount = "sessions.running_count"
-
 // Frame is a notice for an operator.
 type Frame struct {
 	Type    string
@@ -188,12 +185,8 @@ func (h *Hub) each(f func(*client)) {
 func (h *Hub) add(c *client) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case h.closed:
-		return fault.New(fault.Unavailable, "The gateway is stopping; try again shortly.").With("subsystem", "gateway")
-	case h.count >= h.deps.Limits.Sockets:
-		return fault.New(fault.Unavailable, "The gateway is at its limit of open sockets; close one or try again later.").
-			With("subsystem", "gateway")
+	if err := h.deps.Limits.Admit(h.count, h.closed); err != nil {
+		return err
 	}
 	if h.byOwner[c.owner] == nil {
 		h.byOwner[c.owner] = map[*client]bool{}
