@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
 // Longest interval of the checks of [Health.Watch], and the interval at which a lasting refusal is logged again.
@@ -108,13 +109,8 @@ type line interface {
 // begins right after an answer therefore ends within the stall time, whether it waits for a connection or not.
 func (h *Health) watch(ctx context.Context, l line) {
 	every := min(watchEvery, h.stall/5)
-	for {
+	for range (retry.Pauses{First: every, Last: every}).Each(ctx) {
 		h.look(ctx, l, h.stall-every)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(every):
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
 // Time limits of a start: for the end of the process that started an earlier server of the same data, and for the end
@@ -119,9 +120,7 @@ func lockFile(ctx context.Context, path string, patience time.Duration, busy fun
 	if err != nil {
 		return nil, failed(err, "The file %s cannot be written.", path)
 	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for {
+	for range (retry.Pauses{First: poll, Last: poll, Within: patience}).Each(ctx) {
 		ok, err := tryLock(f)
 		if ok {
 			return f, nil
@@ -134,22 +133,17 @@ func lockFile(ctx context.Context, path string, patience time.Duration, busy fun
 			busy()
 			busy = nil
 		}
-		select {
-		case <-time.After(poll):
-			continue
-		case <-limit.C:
-			err = conflict(
-				nil,
-				"The database in %s is in use by another process of kaged%s; stop that one first.",
-				filepath.Dir(path),
-				named(holdersOf(path)),
-			)
-		case <-ctx.Done():
-			err = ended(ctx, "The database is in use by another process of kaged, which did not end in time.")
-		}
-		_ = f.Close()
-		return nil, err
 	}
+	_ = f.Close()
+	if ctx.Err() != nil {
+		return nil, ended(ctx, "The database is in use by another process of kaged, which did not end in time.")
+	}
+	return nil, conflict(
+		nil,
+		"The database in %s is in use by another process of kaged%s; stop that one first.",
+		filepath.Dir(path),
+		named(holdersOf(path)),
+	)
 }
 
 // named lists processes for a sentence, "" for none.

@@ -215,7 +215,9 @@ func TestCopiesOfHelpers(t *testing.T) {
 	t.Parallel()
 	helpers := map[string]*regexp.Regexp{
 		"retry": regexp.MustCompile(
-			`min\(2 ?\* ?\w+, |\b(pause|wait|delay|backoff) \*= 2|func wait\(ctx context\.Context, \w+ time\.Duration\)`,
+			`min\(2 ?\* ?\w+, |\b(pause|wait|delay|backoff) \*= 2|func wait\(ctx context\.Context, \w+ time\.Duration\)` +
+				`|select \{\n\t+case <-time\.After\([^\n]*\):\n\t+case <-ctx\.Done\(\)` +
+				`|select \{\n\t+case <-ctx\.Done\(\):\n\t+return[^\n]*\n\t+case <-time\.After\(`,
 		),
 		"clip":     regexp.MustCompile(`ToValidUTF8\(\w+\[:|\[\]rune\([^)]*\); len\(`),
 		"optional": regexp.MustCompile(`if (\w+) == (""|0) \{\n\t\treturn nil\n\t\}\n\treturn &\w+\n`),

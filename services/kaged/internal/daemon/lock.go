@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 )
 
 // Info is the content of daemon.json.
@@ -160,25 +161,21 @@ func readInfo(dataDir string) (Info, error) {
 
 // Find returns the daemon that runs on dataDir, and false if there is none. It waits for a starting daemon.
 func Find(ctx context.Context, dataDir string) (info Info, running bool, err error) {
-	timeout := time.After(startTimeout)
-	for {
+	for range (retry.Pauses{First: readyPoll, Last: readyPoll, Within: startTimeout}).Each(ctx) {
 		var starting bool
 		if info, running, starting, err = look(dataDir); !starting {
 			return info, running, err
 		}
-		select {
-		case <-time.After(readyPoll):
-		case <-ctx.Done():
-			return Info{}, false, ctx.Err()
-		case <-timeout:
-			return Info{}, false, fault.New(
-				fault.Unavailable,
-				"The daemon on %s is still starting; its log is in %s.",
-				dataDir,
-				filepath.Join(dataDir, "log"),
-			)
-		}
 	}
+	if ctx.Err() != nil {
+		return Info{}, false, ctx.Err()
+	}
+	return Info{}, false, fault.New(
+		fault.Unavailable,
+		"The daemon on %s is still starting; its log is in %s.",
+		dataDir,
+		filepath.Join(dataDir, "log"),
+	)
 }
 
 // startTimeout is the time limit for waiting for a starting daemon; the creation of a data directory takes seconds.

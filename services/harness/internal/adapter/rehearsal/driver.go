@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/llm/wire"
+	"kaged.dev/pkg/retry"
 )
 
 // Name is the driver's name in configurations.
@@ -165,12 +166,7 @@ func stream(
 ) bool {
 	for _, word := range words(text) {
 		if pace > 0 {
-			timer := time.NewTimer(pace)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-			}
+			retry.Wait(ctx, pace)
 		}
 		if ctx.Err() != nil {
 			yield(llm.Event{}, ctx.Err())

@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/kaged/internal/cli/kit"
 )
 
@@ -296,9 +297,7 @@ func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, 
 			}
 			return err
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
+		if !retry.Wait(ctx, poll) {
 			return ctx.Err()
 		}
 	}

@@ -3,6 +3,8 @@ package egress
 import (
 	"context"
 	"time"
+
+	"kaged.dev/pkg/retry"
 )
 
 // perSecond limits the work per socket. Cage limits do not cover this process, so an unlimited rate would let a cage
@@ -25,11 +27,6 @@ func (p *pace) rest(ctx context.Context) {
 		p.done++
 		return
 	}
-	timer := time.NewTimer(time.Until(p.since.Add(time.Second)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	retry.Wait(ctx, time.Until(p.since.Add(time.Second)))
 	p.since, p.done = time.Now(), 1
 }
