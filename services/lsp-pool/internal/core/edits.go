@@ -10,35 +10,18 @@ import (
 	"slices"
 	"strings"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
 
-// FileEdit is a rename's change of one file.
-type FileEdit struct {
-	Path, MovedTo string
-	// SHA256 is the hash of the content that the edit is based on, "" for a new file.
-	SHA256 string
-	// Content is the new content, nil for a file that is only moved or removed.
-	Content []byte
-	Removed bool
-	Edits   int
-}
-
-// CodeAction is a fix or a refactoring.
-type CodeAction struct {
-	Title, Kind  string
-	Preferred    bool
-	Replacements []Replacement
-}
-
-// Replacement is an edit as an old text and a new text.
-type Replacement struct {
-	Path     string
-	Line     uint32
-	Old, New string
-}
+// Types that are also sent to other services.
+type (
+	FileEdit    = contract.FileEdit
+	CodeAction  = contract.CodeAction
+	Replacement = contract.Replacement
+)
 
 func (r *running) rename(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides("renameProvider", "textDocument/rename") {
@@ -290,10 +273,10 @@ func (r *running) resolve(ctx context.Context, action lsp.Action) (CodeAction, b
 		}
 		text := lsp.NewText(strings.TrimPrefix(string(data), "\uFEFF"))
 		for _, e := range op.Edits {
-			out.Replacements = append(out.Replacements, r.replacement(op.Path, text, e))
+			out.Edits = append(out.Edits, r.replacement(op.Path, text, e))
 		}
 	}
-	return out, len(out.Replacements) > 0
+	return out, len(out.Edits) > 0
 }
 
 // replacement returns an edit as an old text that occurs exactly once in the file and its new text, so that edit.text
@@ -320,7 +303,7 @@ func (r *running) replacement(path string, text *lsp.Text, e lsp.TextEdit) Repla
 		}
 	}
 	return Replacement{
-		Path: path, Line: text.Position(from, lsp.UTF16).Line, Old: all[from:to], New: all[from:start] + e.NewText +
-			all[end:to],
+		Path: path, Line: int(text.Position(from, lsp.UTF16).Line), Old: all[from:to],
+		New: all[from:start] + e.NewText + all[end:to],
 	}
 }

@@ -124,26 +124,19 @@ func answerToProto(a core.Answer) *lsppoolv1.QueryResponse {
 		}
 	}
 	for _, e := range a.Edits {
-		p.Edits = append(p.Edits, &lsppoolv1.FileEdit{
-			Path: valid(e.Path), MovedTo: valid(e.MovedTo), Sha256: e.SHA256, Content: e.Content, Removed: e.Removed,
-			Edits: int32(e.Edits),
-		})
+		p.Edits = append(p.Edits, fileEdit(e))
 	}
 	for _, action := range a.Actions {
-		made := &lsppoolv1.CodeAction{Title: action.Title, Kind: action.Kind, Preferred: action.Preferred}
-		for _, r := range action.Replacements {
-			made.Edits = append(made.Edits, &lsppoolv1.Replacement{
-				Path: valid(r.Path), Line: r.Line, Old: valid(r.Old),
-				New: valid(r.New),
-			})
-		}
-		p.Actions = append(p.Actions, made)
+		p.Actions = append(p.Actions, codeAction(action))
 	}
 	return p
 }
 
 //convert:one locationToProto(path string) lsp.Range *lsppoolv1.Location >Path=valid(path)
 //convert:one placeToProto lsp.Position *lsppoolv1.Place
+//convert:one fileEdit contract.FileEdit *lsppoolv1.FileEdit >string=valid
+//convert:one codeAction contract.CodeAction *lsppoolv1.CodeAction >string=valid
+//convert:one replacement contract.Replacement *lsppoolv1.Replacement >string=valid
 
 // valid returns text as valid UTF-8, which messages require.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

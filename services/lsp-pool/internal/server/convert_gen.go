@@ -3,6 +3,7 @@
 package server
 
 import (
+	"kaged.dev/pkg/contract"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
@@ -21,5 +22,42 @@ func placeToProto(in lsp.Position) (out *lsppoolv1.Place) {
 	out = &lsppoolv1.Place{}
 	out.Line = in.Line
 	out.Character = in.Character
+	return out
+}
+
+// fileEdit returns in as *lsppoolv1.FileEdit.
+func fileEdit(in contract.FileEdit) (out *lsppoolv1.FileEdit) {
+	out = &lsppoolv1.FileEdit{}
+	out.Path = valid(in.Path)
+	out.MovedTo = valid(in.MovedTo)
+	out.Sha256 = valid(in.SHA256)
+	out.Content = in.Content
+	out.Removed = in.Removed
+	out.Edits = int32(in.Edits)
+	return out
+}
+
+// codeAction returns in as *lsppoolv1.CodeAction.
+func codeAction(in contract.CodeAction) (out *lsppoolv1.CodeAction) {
+	out = &lsppoolv1.CodeAction{}
+	out.Title = valid(in.Title)
+	out.Kind = valid(in.Kind)
+	out.Preferred = in.Preferred
+	if in.Edits != nil {
+		out.Edits = make([]*lsppoolv1.Replacement, len(in.Edits))
+		for i := range in.Edits {
+			out.Edits[i] = replacement(in.Edits[i])
+		}
+	}
+	return out
+}
+
+// replacement returns in as *lsppoolv1.Replacement.
+func replacement(in contract.Replacement) (out *lsppoolv1.Replacement) {
+	out = &lsppoolv1.Replacement{}
+	out.Path = valid(in.Path)
+	out.Line = uint32(in.Line)
+	out.Old = valid(in.Old)
+	out.New = valid(in.New)
 	return out
 }

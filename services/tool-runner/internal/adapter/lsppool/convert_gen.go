@@ -3,6 +3,7 @@
 package lsppool
 
 import (
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
 	"kaged.dev/services/tool-runner/internal/core/language"
@@ -42,5 +43,48 @@ func place(in *lsppoolv1.Place) (out language.Place) {
 	}
 	out.Line = int(in.Line)
 	out.Character = int(in.Character)
+	return out
+}
+
+// fileEdit returns in as contract.FileEdit.
+func fileEdit(in *lsppoolv1.FileEdit) (out contract.FileEdit) {
+	if in == nil {
+		return out
+	}
+	out.Path = in.Path
+	out.MovedTo = in.MovedTo
+	out.SHA256 = in.Sha256
+	out.Content = in.Content
+	out.Removed = in.Removed
+	out.Edits = int(in.Edits)
+	return out
+}
+
+// codeAction returns in as contract.CodeAction.
+func codeAction(in *lsppoolv1.CodeAction) (out contract.CodeAction) {
+	if in == nil {
+		return out
+	}
+	out.Title = in.Title
+	out.Kind = in.Kind
+	out.Preferred = in.Preferred
+	if in.Edits != nil {
+		out.Edits = make([]contract.Replacement, len(in.Edits))
+		for i := range in.Edits {
+			out.Edits[i] = replacement(in.Edits[i])
+		}
+	}
+	return out
+}
+
+// replacement returns in as contract.Replacement.
+func replacement(in *lsppoolv1.Replacement) (out contract.Replacement) {
+	if in == nil {
+		return out
+	}
+	out.Path = in.Path
+	out.Line = int(in.Line)
+	out.Old = in.Old
+	out.New = in.New
 	return out
 }

@@ -77,20 +77,10 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 		}
 	}
 	for _, e := range res.GetEdits() {
-		a.Edits = append(a.Edits, language.FileEdit{
-			Path: e.GetPath(), MovedTo: e.GetMovedTo(), SHA256: e.GetSha256(), Content: e.Content, Removed: e.GetRemoved(),
-			Edits: int(e.GetEdits()),
-		})
+		a.Edits = append(a.Edits, fileEdit(e))
 	}
 	for _, action := range res.GetActions() {
-		made := language.CodeAction{Title: action.GetTitle(), Kind: action.GetKind(), Preferred: action.GetPreferred()}
-		for _, r := range action.GetEdits() {
-			made.Edits = append(made.Edits, language.Replacement{
-				Path: r.GetPath(), Line: int(r.GetLine()), Old: r.GetOld(),
-				New: r.GetNew(),
-			})
-		}
-		a.Actions = append(a.Actions, made)
+		a.Actions = append(a.Actions, codeAction(action))
 	}
 	return a, nil
 }
@@ -98,6 +88,9 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 //convert:one view *language.Query *lsppoolv1.View Declared=Servers
 //convert:one location *lsppoolv1.Location language.Location
 //convert:one place *lsppoolv1.Place language.Place
+//convert:one fileEdit *lsppoolv1.FileEdit contract.FileEdit
+//convert:one codeAction *lsppoolv1.CodeAction contract.CodeAction
+//convert:one replacement *lsppoolv1.Replacement contract.Replacement
 
 // List implements language.Servers.
 func (c *Client) List(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {

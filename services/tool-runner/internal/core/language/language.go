@@ -84,8 +84,8 @@ type Answer struct {
 	Diagnostics  []Diagnostic
 	// Hover is nil at a position without a symbol.
 	Hover   *About
-	Edits   []FileEdit
-	Actions []CodeAction
+	Edits   []contract.FileEdit
+	Actions []contract.CodeAction
 	JSON    string
 	Records []contract.Record
 }
@@ -108,31 +108,6 @@ type About struct {
 	Content, Documentation string
 	// At is nil if it is unknown.
 	At *Location
-}
-
-// FileEdit is the change of one file by a rename.
-type FileEdit struct {
-	Path, MovedTo string
-	// SHA256 is the hash in hex of the content that the edit applies to, "" for a new file.
-	SHA256 string
-	// Content is the new content, nil for a file that is only moved or removed.
-	Content []byte
-	Removed bool
-	Edits   int
-}
-
-// CodeAction is a fix or a refactoring.
-type CodeAction struct {
-	Title, Kind string
-	Preferred   bool
-	Edits       []Replacement
-}
-
-// Replacement is one edit as replaced text.
-type Replacement struct {
-	Path     string
-	Line     int
-	Old, New string
 }
 
 // Servers queries language servers. It is safe for concurrent use. Its methods fail with unavailable if the pool cannot

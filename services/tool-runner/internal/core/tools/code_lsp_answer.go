@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/pkg/workspace/text"
@@ -222,7 +223,7 @@ func (v *lspView) diagnostic(d language.Diagnostic) lspDiagnostic {
 }
 
 // action returns a code action, and whether the caller may read every file it edits.
-func (v *lspView) action(a language.CodeAction) (lspAction, bool) {
+func (v *lspView) action(a contract.CodeAction) (lspAction, bool) {
 	made := lspAction{Title: a.Title, Kind: a.Kind, Preferred: a.Preferred, Edits: []lspEdit{}}
 	for _, e := range a.Edits {
 		f := v.file(e.Path, false)

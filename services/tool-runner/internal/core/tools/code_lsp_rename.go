@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/workspace/change"
@@ -59,7 +60,7 @@ func mayWrite(call *tool.Call) bool {
 
 // renaming is a planned workspace edit of one file.
 type renaming struct {
-	edit language.FileEdit
+	edit contract.FileEdit
 	path paths.Path
 	to   *paths.Path
 }
@@ -124,7 +125,7 @@ func (d Deps) lspEdit(
 
 // lspPlan resolves the files of an edit. If the caller may not write some of them, it fails with
 // rename_scope_exceeds_cage and their names.
-func lspPlan(call *tool.Call, edits []language.FileEdit) ([]renaming, error) {
+func lspPlan(call *tool.Call, edits []contract.FileEdit) ([]renaming, error) {
 	var plan []renaming
 	var outside []string
 	writable := func(abs string) (paths.Path, bool) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/services/tool-runner/internal/core/language"
 )
@@ -31,7 +32,7 @@ func (r *renamer) Ask(_ context.Context, q language.Query) (language.Answer, err
 			return a, err
 		}
 		sum := sha256.Sum256(data)
-		a.Edits = append(a.Edits, language.FileEdit{
+		a.Edits = append(a.Edits, contract.FileEdit{
 			Path: path, SHA256: hex.EncodeToString(sum[:]), Edits: strings.Count(string(data), "one"),
 			Content: []byte(strings.ReplaceAll(string(data), "one", q.NewName)),
 		})
