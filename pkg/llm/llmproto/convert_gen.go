@@ -10,7 +10,7 @@ import (
 // Message returns in as *harnessv1.Message.
 func Message(in llm.Message) (out *harnessv1.Message) {
 	out = &harnessv1.Message{}
-	out.Role = roles[in.Role]
+	out.Role = Roles[in.Role]
 	if in.Blocks != nil {
 		out.Blocks = make([]*harnessv1.Block, len(in.Blocks))
 		for i := range in.Blocks {

@@ -9,14 +9,15 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
-var roles = map[llm.Role]harnessv1.Role{
+// Roles are the wire forms of the roles.
+var Roles = map[llm.Role]harnessv1.Role{
 	llm.RoleUser: harnessv1.Role_ROLE_USER, llm.RoleAssistant: harnessv1.Role_ROLE_ASSISTANT,
 	llm.RoleTool: harnessv1.Role_ROLE_TOOL, llm.RoleSystem: harnessv1.Role_ROLE_SYSTEM,
 }
 
-var fromRoles = inverse(roles)
+var fromRoles = inverse(Roles)
 
-//convert:use roles stops fromStops
+//convert:use Roles stops fromStops
 //convert:one Message llm.Message *harnessv1.Message >MessageId=- >Step=- >AlwaysKeep=-
 
 // FromMessage is the reverse of [Message]. An unknown role counts as the user's.

@@ -4,6 +4,7 @@ package harness
 
 import (
 	"kaged.dev/pkg/contract/harnesswire"
+	"kaged.dev/pkg/llm/llmproto"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
@@ -40,5 +41,16 @@ func runStart(in runs.Start, compiled *harnessv1.CompiledProject, noSandbox bool
 	out.Ledger = harnesswire.Ledger(in.Ledger)
 	out.First = in.Spec.First
 	out.Injections = harnesswire.Injections(in.Session.Injections)
+	return out
+}
+
+// message returns in as *harnessv1.Message.
+func message(in transcript.Message) (out *harnessv1.Message) {
+	out = &harnessv1.Message{}
+	out.Role = llmproto.Roles[in.Message.Role]
+	out.Blocks = llmproto.Blocks(in.Message.Blocks)
+	out.MessageId = in.Source.MessageID
+	out.Step = int32(in.Source.Step)
+	out.AlwaysKeep = in.AlwaysKeep
 	return out
 }

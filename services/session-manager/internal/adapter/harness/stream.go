@@ -116,11 +116,8 @@ func pieces(history []transcript.Message) [][]*harnessv1.Message {
 	return out
 }
 
-func message(m transcript.Message) *harnessv1.Message {
-	p := llmproto.Message(m.Message)
-	p.MessageId, p.Step, p.AlwaysKeep = m.MessageID, int32(m.Step), m.AlwaysKeep
-	return p
-}
+//convert:use llmproto.Roles llmproto.Blocks
+//convert:one message transcript.Message *harnessv1.Message
 
 // apart splits a message of results that exceeds a chunk between its blocks.
 func apart(m *harnessv1.Message) []*harnessv1.Message {

@@ -70,3 +70,28 @@ func over(in notices.Over) (out *apiv1.ApprovalOver) {
 	out.State = string(in.State)
 	return out
 }
+
+// runningLimits returns in as *apiv1.RunningLimits.
+func runningLimits(in notices.Count) (out *apiv1.RunningLimits) {
+	out = &apiv1.RunningLimits{}
+	out.PerProject = int32(in.PerProjectLimit)
+	out.PerOperator = int32(in.PerOperatorLimit)
+	return out
+}
+
+// CountProto returns in as *apiv1.RunningCount.
+func CountProto(in notices.Count) (out *apiv1.RunningCount) {
+	out = &apiv1.RunningCount{}
+	out.Total = int32(in.Total())
+	if in.PerProject != nil {
+		out.PerProject = make(map[string]int32, len(in.PerProject))
+		for k, v := range in.PerProject {
+			var o int32
+			o = int32(v)
+			out.PerProject[k] = o
+		}
+	}
+	out.PerOperator = map[string]int32{in.Owner: int32(in.Total())}
+	out.Limits = runningLimits(in)
+	return out
+}

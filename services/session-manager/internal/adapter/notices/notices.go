@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"kaged.dev/pkg/bus"
+	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
@@ -43,23 +44,23 @@ func Send(to Notifier) func(context.Context, []notices.Notice) error {
 func Frame(what any) (kind string, payload proto.Message, version int64) {
 	switch w := what.(type) {
 	case notices.Session:
-		return "session.changed", sessionChanged(w.Session), 0
+		return frametype.SessionChanged.Name, sessionChanged(w.Session), 0
 	case notices.Project:
 		p := &apiv1.ProjectChanged{ProjectId: w.ID}
 		if state, known := states[w.State]; known {
 			p.State = &state
 		}
-		return "project.changed", p, 0
+		return frametype.ProjectChanged.Name, p, 0
 	case notices.Removed:
-		return "project.changed", &apiv1.ProjectChanged{ProjectId: w.ID, Removed: true}, 0
+		return frametype.ProjectChanged.Name, &apiv1.ProjectChanged{ProjectId: w.ID, Removed: true}, 0
 	case notices.Waiting:
-		return "approval.requested", waiting(w), 0
+		return frametype.ApprovalWaiting.Name, waiting(w), 0
 	case notices.Over:
-		return "approval.resolved", over(w), 0
+		return frametype.ApprovalOver.Name, over(w), 0
 	case notices.Count:
-		return "sessions.running_count", CountProto(w), w.Version
+		return frametype.RunningCount.Name, CountProto(w), w.Version
 	}
-	return "system.missed", &apiv1.SystemMissed{}, 0
+	return frametype.SystemMissed.Name, &apiv1.SystemMissed{}, 0
 }
 
 var states = map[string]apiv1.ProjectState{
@@ -77,16 +78,6 @@ var states = map[string]apiv1.ProjectState{
 //convert:one waiting notices.Waiting *apiv1.ApprovalWaiting Subject.Tool=Tool Subject.Agent=AgentPath
 //convert:one over notices.Over *apiv1.ApprovalOver
 
-// CountProto returns a count as a message of the API.
-func CountProto(c notices.Count) *apiv1.RunningCount {
-	out := &apiv1.RunningCount{
-		Total: int32(c.Total()), PerProject: map[string]int32{}, PerOperator: map[string]int32{
-			c.Owner: int32(c.Total()),
-		},
-		Limits: &apiv1.RunningLimits{PerProject: int32(c.PerProjectLimit), PerOperator: int32(c.PerOperatorLimit)},
-	}
-	for id, n := range c.PerProject {
-		out.PerProject[id] = int32(n)
-	}
-	return out
-}
+//convert:one runningLimits notices.Count *apiv1.RunningLimits PerProjectLimit=PerProject PerOperatorLimit=PerOperator
+//convert:one CountProto notices.Count *apiv1.RunningCount >Total=int32(in.Total()) >Limits=runningLimits(in)
+//convert:with >PerOperator=map[string]int32{in.Owner:int32(in.Total())}

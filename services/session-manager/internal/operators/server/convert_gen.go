@@ -8,6 +8,7 @@ import (
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/session-manager/internal/operators/core/admin"
 	"kaged.dev/services/session-manager/internal/operators/core/localconfig"
+	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 	"kaged.dev/services/session-manager/internal/operators/core/tokens"
 )
 
@@ -185,6 +186,34 @@ func provider(in localconfig.Provider) (out *apiv1.Provider) {
 	}
 	out.Headers = in.Headers
 	out.Usable = in.Unusable == nil
+	return out
+}
+
+// operatorConfig returns in as *apiv1.OperatorConfig.
+func operatorConfig(in operatorconfig.Document, operator string) (out *apiv1.OperatorConfig) {
+	out = &apiv1.OperatorConfig{}
+	out.OperatorId = operator
+	out.Document = in.Text
+	out.Revision = in.Revision
+	if in.UpdatedAt != 0 {
+		var v int64
+		v = in.UpdatedAt
+		out.UpdatedAt = &v
+	}
+	return out
+}
+
+// localConfig returns in as *apiv1.LocalConfig.
+func localConfig(in operatorconfig.Documents) (out *apiv1.LocalConfig) {
+	out = &apiv1.LocalConfig{}
+	out.Document = in.Own.Text
+	out.Revision = in.Own.Revision
+	if in.Own.UpdatedAt != 0 {
+		var v int64
+		v = in.Own.UpdatedAt
+		out.UpdatedAt = &v
+	}
+	out.AdministratorDocument = in.ByAdministrator.Text
 	return out
 }
 

@@ -3,9 +3,7 @@ package server
 import (
 	"context"
 
-	"kaged.dev/pkg/optional"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	"kaged.dev/services/session-manager/internal/operators/core/operatorconfig"
 )
 
 // GetLocalConfig returns the calling operator's configurations.
@@ -38,7 +36,7 @@ func (s *Admin) GetOperatorConfig(
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.GetOperatorConfigResponse{Config: operatorConfig(req.GetOperatorId(), d)}, nil
+	return &apiv1.GetOperatorConfigResponse{Config: operatorConfig(d, req.GetOperatorId())}, nil
 }
 
 // SetOperatorConfig replaces the administrators' configuration for an operator.
@@ -49,18 +47,10 @@ func (s *Admin) SetOperatorConfig(
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.SetOperatorConfigResponse{Config: operatorConfig(req.GetOperatorId(), d)}, nil
+	return &apiv1.SetOperatorConfigResponse{Config: operatorConfig(d, req.GetOperatorId())}, nil
 }
 
-func operatorConfig(operator string, d operatorconfig.Document) *apiv1.OperatorConfig {
-	return &apiv1.OperatorConfig{
-		OperatorId: operator, Document: d.Text, Revision: d.Revision, UpdatedAt: optional.NonZero(d.UpdatedAt),
-	}
-}
-
-func localConfig(d operatorconfig.Documents) *apiv1.LocalConfig {
-	return &apiv1.LocalConfig{
-		Document: d.Own.Text, Revision: d.Own.Revision, UpdatedAt: optional.NonZero(d.Own.UpdatedAt),
-		AdministratorDocument: d.ByAdministrator.Text,
-	}
-}
+//convert:one operatorConfig(operator string) operatorconfig.Document *apiv1.OperatorConfig Text=Document
+//convert:with >OperatorId=operator
+//convert:one localConfig operatorconfig.Documents *apiv1.LocalConfig Own.Text=Document Own.Revision=Revision
+//convert:with Own.UpdatedAt=UpdatedAt ByAdministrator.Text=AdministratorDocument

@@ -562,3 +562,22 @@ func supersededMessage(in record.Message) (out *apiv1.SupersededMessage) {
 	out.CreatedAt = in.CreatedAt
 	return out
 }
+
+// fileChange returns in as *apiv1.FileChange.
+func fileChange(in sessions.FileChange) (out *apiv1.FileChange) {
+	out = &apiv1.FileChange{}
+	out.Path = in.Path
+	out.Kind = in.Kind
+	out.Origin = in.Origin
+	out.Agents = in.Agents
+	out.Added = ofDiff(in, in.Added)
+	out.Removed = ofDiff(in, in.Removed)
+	out.Diff = ofDiff(in, in.Diff)
+	out.Truncated = in.Truncated
+	if in.NoDiff != "" {
+		var v string
+		v = in.NoDiff
+		out.NoDiff = &v
+	}
+	return out
+}

@@ -20,17 +20,18 @@ func (s *Server) ListSessionChanges(
 		resp.Head = &found.Head
 	}
 	for _, f := range found.Files {
-		resp.Items = append(resp.Items, changeToProto(f))
+		resp.Items = append(resp.Items, fileChange(f))
 	}
 	return resp, nil
 }
 
-func changeToProto(f sessions.FileChange) *apiv1.FileChange {
-	out := &apiv1.FileChange{Path: f.Path, Kind: f.Kind, Origin: f.Origin, Agents: f.Agents, Truncated: f.Truncated}
-	if f.NoDiff != "" {
-		out.NoDiff = &f.NoDiff
-		return out
+//convert:one fileChange sessions.FileChange *apiv1.FileChange >Added=ofDiff(in,in.Added) >Removed=ofDiff(in,in.Removed)
+//convert:with >Diff=ofDiff(in,in.Diff)
+
+// ofDiff returns a value of a file's diff, nil without a diff.
+func ofDiff[T any](c sessions.FileChange, v T) *T {
+	if c.NoDiff != "" {
+		return nil
 	}
-	out.Added, out.Removed, out.Diff = &f.Added, &f.Removed, &f.Diff
-	return out
+	return &v
 }
