@@ -32,6 +32,11 @@ func Text(field, value string, max int) error {
 	return nil
 }
 
+// Storable returns s in a form that [Text] accepts: NUL and invalid UTF-8 become U+FFFD.
+func Storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
 // ID fails with validation_failed if value cannot be an identifier: it is empty, too long or no text.
 func ID(field, value string) error {
 	if value == "" {

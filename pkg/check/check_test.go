@@ -53,3 +53,12 @@ func TestID(t *testing.T) {
 		}
 	}
 }
+
+// A text with any bytes can be stored after NUL and invalid bytes are replaced.
+func TestStorable(t *testing.T) {
+	for in, want := range map[string]string{"a": "a", "a\x00b": "a\uFFFDb", "a\xff": "a\uFFFD"} {
+		if got := check.Storable(in); got != want || check.Text("field", got, 0) != nil {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+}

@@ -361,11 +361,7 @@ func quoteOf(m llm.Message) string {
 			b.WriteByte(' ')
 		}
 	}
-	text := strings.Join(strings.Fields(b.String()), " ")
-	if len(text) > maxQuote {
-		text = strings.ToValidUTF8(clip.Bytes(text, maxQuote), "") + "…"
-	}
-	return quoted + text
+	return quoted + clip.Marked(strings.Join(strings.Fields(b.String()), " "), maxQuote, "…")
 }
 
 // quotesIn returns the lines with the operator's words in an earlier note.

@@ -4,8 +4,8 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/audit/core/audit"
 	"kaged.dev/services/session-manager/internal/logs/core/logs"
@@ -26,15 +26,16 @@ func (l *Logs) Append(ctx context.Context, entries []logs.Entry) ([]logs.Entry, 
 	var p db.AppendLogsParams
 	byID := make(map[string]logs.Entry, len(entries))
 	for _, e := range entries {
-		e.Message = clean(e.Message)
+		e.Message = check.Storable(e.Message)
 		text := audit.Encode(e.Context, maxContext)
 		e.Context = decoded(text) // readers of the stream get the same context as readers of pages
 		byID[e.ID] = e
-		p.Ids, p.Owners = append(p.Ids, e.ID), append(p.Owners, clean(e.Owner))
-		p.Projects, p.Sessions = append(p.Projects, clean(e.ProjectID)), append(p.Sessions, clean(e.SessionID))
-		p.Runs, p.Tss = append(p.Runs, clean(e.RunID)), append(p.Tss, e.TS)
+		p.Ids, p.Owners = append(p.Ids, e.ID), append(p.Owners, check.Storable(e.Owner))
+		p.Projects = append(p.Projects, check.Storable(e.ProjectID))
+		p.Sessions = append(p.Sessions, check.Storable(e.SessionID))
+		p.Runs, p.Tss = append(p.Runs, check.Storable(e.RunID)), append(p.Tss, e.TS)
 		p.Levels, p.Sources = append(p.Levels, int16(logs.Rank(e.Level))), append(p.Sources, string(e.Source))
-		p.Plugins, p.Messages = append(p.Plugins, clean(e.PluginName)), append(p.Messages, e.Message)
+		p.Plugins, p.Messages = append(p.Plugins, check.Storable(e.PluginName)), append(p.Messages, e.Message)
 		p.Contexts = append(p.Contexts, string(text))
 	}
 	rows, err := db.New(l.db).AppendLogs(ctx, p)
@@ -47,11 +48,6 @@ func (l *Logs) Append(ctx context.Context, entries []logs.Entry) ([]logs.Entry, 
 		stored[i].Owner, stored[i].ProjectID, stored[i].SessionID = row.OwnerUserID, row.ProjectID, row.SessionID
 	}
 	return stored, nil
-}
-
-// clean returns text without NUL and invalid UTF-8, which Postgres cannot store.
-func clean(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 func decoded(text []byte) (facts map[string]any) {

@@ -3,9 +3,9 @@
 package store
 
 import (
+	"kaged.dev/pkg/check"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/projects/store/db"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
 // projectParams returns in as db.SaveProjectParams.
@@ -13,7 +13,7 @@ func projectParams(in projects.Project, was string) (out db.SaveProjectParams) {
 	out.Owner = in.Owner
 	out.ID = in.ID
 	out.Path = in.Path
-	out.Description = transcript.Storable(in.Description)
+	out.Description = check.Storable(in.Description)
 	out.DslVersion = int32(in.DSLVersion)
 	out.State = string(in.State)
 	out.CompiledHash = in.CompiledHash

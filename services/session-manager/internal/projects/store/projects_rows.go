@@ -9,9 +9,9 @@ import (
 	"kaged.dev/services/session-manager/internal/projects/store/db"
 )
 
-//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
+//convert:import check "kaged.dev/pkg/check"
 //convert:one projectParams(was string) projects.Project db.SaveProjectParams
-//convert:with >Description=transcript.Storable(in.Description) >WasApproved=was
+//convert:with >Description=check.Storable(in.Description) >WasApproved=was
 //convert:with >Diagnostics=- >Warnings=- >Aliases=- >Prompts=- >Unresolved=- >AcceptedPrompts=- >Sources=-
 
 // saveParams converts a project to its row. In the text of project files it replaces characters that Postgres cannot

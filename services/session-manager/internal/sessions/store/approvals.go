@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/page"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -105,7 +105,7 @@ func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
 			return err
 		}
 		if err := q.InsertApproval(ctx, db.InsertApprovalParams{
-			ID: a.ID, SessionID: a.SessionID, RunID: a.RunID, ToolCallID: transcript.Storable(a.CallID),
+			ID: a.ID, SessionID: a.SessionID, RunID: a.RunID, ToolCallID: check.Storable(a.CallID),
 			Subject:     string(subject),
 			RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, InvocationID: a.InvocationID,
 		}); err != nil {
@@ -118,7 +118,7 @@ func queueApprovals(ctx context.Context, q *db.Queries, c record.Change) error {
 	}
 	for _, a := range answered {
 		if err := q.ResolveApproval(ctx, db.ResolveApprovalParams{
-			ID: a.ID, State: string(a.State), At: c.At, ResolvedBy: a.ResolvedBy, Comment: transcript.Storable(a.Comment),
+			ID: a.ID, State: string(a.State), At: c.At, ResolvedBy: a.ResolvedBy, Comment: check.Storable(a.Comment),
 			StandingID: a.StandingID,
 		}); err != nil {
 			return err
@@ -137,14 +137,14 @@ func storableSubject(s contract.Subject) contract.Subject {
 	list := func(texts []string) []string {
 		out := make([]string, len(texts))
 		for i, t := range texts {
-			out[i] = transcript.Storable(t)
+			out[i] = check.Storable(t)
 		}
 		return out
 	}
 	return contract.Subject{
-		Tool: transcript.Storable(s.Tool), Agent: transcript.Storable(s.Agent), Reasons: list(s.Reasons),
-		Command: transcript.Storable(s.Command), Cwd: transcript.Storable(s.Cwd), Paths: list(s.Paths),
-		Preview:  transcript.Storable(s.Preview),
+		Tool: check.Storable(s.Tool), Agent: check.Storable(s.Agent), Reasons: list(s.Reasons),
+		Command: check.Storable(s.Command), Cwd: check.Storable(s.Cwd), Paths: list(s.Paths),
+		Preview:  check.Storable(s.Preview),
 		Standing: s.Standing, Words: list(s.Words), Cage: s.Cage, Network: list(s.Network),
 	}
 }

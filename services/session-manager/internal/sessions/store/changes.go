@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/llm"
@@ -301,7 +302,7 @@ func queueHandover(ctx context.Context, q *db.Queries, c record.Change) error {
 // queueSteers adds a change's statements about waiting messages to q.
 func queueSteers(ctx context.Context, q *db.Queries, session string, c record.Change) error {
 	if w := c.Steer; w != nil {
-		if err := q.InsertSteer(ctx, w.ID, session, transcript.Storable(w.Content), w.CreatedAt); err != nil {
+		if err := q.InsertSteer(ctx, w.ID, session, check.Storable(w.Content), w.CreatedAt); err != nil {
 			return err
 		}
 	}
@@ -337,8 +338,8 @@ func headItems(h *contract.AuditHead) *int32 {
 //convert:with Totals.TokensOut=TokensOut
 //convert:with Totals.CostUSD=CostTotal >EndedAt=at >Error=keptError(in.Error)
 
-//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
-//convert:one textParams record.Message db.AppendMessageParams >Content=transcript.Storable(in.Content) Cost=CostTotal
+//convert:import check "kaged.dev/pkg/check"
+//convert:one textParams record.Message db.AppendMessageParams >Content=check.Storable(in.Content) Cost=CostTotal
 //convert:with >Blocks=- >Metadata=-
 //convert:import cmp "cmp"
 //convert:import contract "kaged.dev/pkg/contract"
@@ -357,8 +358,8 @@ func messageParams(m record.Message) (db.AppendMessageParams, error) {
 	}
 	if m.Metadata != nil {
 		kept := *m.Metadata
-		kept.Provider, kept.Model = transcript.Storable(kept.Provider), transcript.Storable(kept.Model)
-		kept.ErrorMessage = transcript.Storable(kept.ErrorMessage)
+		kept.Provider, kept.Model = check.Storable(kept.Provider), check.Storable(kept.Model)
+		kept.ErrorMessage = check.Storable(kept.ErrorMessage)
 		metadata, err := json.Marshal(kept)
 		if err != nil {
 			return p, err

@@ -6,9 +6,9 @@ import (
 	cmp "cmp"
 	"encoding/json"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -58,7 +58,7 @@ func textParams(in record.Message) (out db.AppendMessageParams) {
 	out.ID = in.ID
 	out.SessionID = in.SessionID
 	out.Role = string(in.Role)
-	out.Content = transcript.Storable(in.Content)
+	out.Content = check.Storable(in.Content)
 	out.RunID = in.RunID
 	out.AgentPath = in.AgentPath
 	out.SubagentInvocationID = in.SubagentInvocationID
@@ -142,8 +142,8 @@ func spendParams(in record.Spend) (out db.InsertSpendParams) {
 	out.Call = int32(in.Call)
 	out.SessionID = in.SessionID
 	out.Owner = in.Owner
-	out.AgentPath = transcript.Storable(in.AgentPath)
-	out.Model = transcript.Storable(in.Model)
+	out.AgentPath = check.Storable(in.AgentPath)
+	out.Model = check.Storable(in.Model)
 	out.ReservedNanoUsd = in.Reserved.NanoUSD
 	out.ReservedTokens = in.Reserved.Tokens
 	out.ReservedCalls = in.Reserved.Calls

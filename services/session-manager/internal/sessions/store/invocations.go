@@ -7,13 +7,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/llm"
 	"kaged.dev/pkg/page"
 	"kaged.dev/pkg/postgres/database"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -129,9 +129,9 @@ func invocationFromRow(row db.GetInvocationRow) record.Invocation {
 func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error {
 	for _, i := range c.Invocations {
 		p := db.InsertInvocationParams{
-			ID: i.ID, SessionID: i.SessionID, RunID: i.RunID, ParentID: i.ParentID, ToolCallID: transcript.Storable(i.CallID),
-			Name: transcript.Storable(i.Name), AgentPath: transcript.Storable(i.AgentPath), CageStatus: string(i.Cage),
-			Input: transcript.Storable(i.Prompt), StartedAt: i.StartedAt,
+			ID: i.ID, SessionID: i.SessionID, RunID: i.RunID, ParentID: i.ParentID, ToolCallID: check.Storable(i.CallID),
+			Name: check.Storable(i.Name), AgentPath: check.Storable(i.AgentPath), CageStatus: string(i.Cage),
+			Input: check.Storable(i.Prompt), StartedAt: i.StartedAt,
 		}
 		var err error
 		if p.Tools, err = texts(i.Tools); err != nil {
@@ -168,7 +168,7 @@ func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error
 			return err
 		}
 		if err := q.EndInvocation(ctx, db.EndInvocationParams{
-			ID: i.ID, State: string(i.State), Exit: int16(i.State.Exit()), Output: transcript.Storable(i.Output),
+			ID: i.ID, State: string(i.State), Exit: int16(i.State.Exit()), Output: check.Storable(i.Output),
 			Truncated: i.Truncated,
 			Error:     keptError(i.Error), Steps: int32(i.Steps), TokensIn: i.Totals.TokensIn, TokensOut: i.Totals.TokensOut,
 			CostTotal: i.Totals.CostUSD, FilesChanged: files, EndedAt: i.EndedAt,
@@ -183,7 +183,7 @@ func queueInvocations(ctx context.Context, q *db.Queries, c record.Change) error
 func texts(list []string) (string, error) {
 	kept := make([]string, len(list))
 	for i, t := range list {
-		kept[i] = transcript.Storable(t)
+		kept[i] = check.Storable(t)
 	}
 	b, err := json.Marshal(kept)
 	return string(b), err

@@ -4,10 +4,10 @@ import (
 	"context"
 	"math"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/page"
 	"kaged.dev/pkg/postgres/database"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -21,8 +21,8 @@ func queueLedger(ctx context.Context, q *db.Queries, session string, entries []c
 		p.Seqs, p.Ats = append(p.Seqs, e.Seq), append(p.Ats, e.At)
 		p.InvocationIds, p.Steps = append(p.InvocationIds, e.InvocationID), append(p.Steps, int32(e.Step))
 		p.AgentPaths, p.Kinds = append(p.AgentPaths, e.Agent), append(p.Kinds, string(e.Kind))
-		p.Paths, p.Sums = append(p.Paths, transcript.Storable(e.Path)), append(p.Sums, e.SHA256)
-		p.Commands, p.Texts = append(p.Commands, transcript.Storable(e.Command)), append(p.Texts, transcript.Storable(e.Text))
+		p.Paths, p.Sums = append(p.Paths, check.Storable(e.Path)), append(p.Sums, e.SHA256)
+		p.Commands, p.Texts = append(p.Commands, check.Storable(e.Command)), append(p.Texts, check.Storable(e.Text))
 		p.Refs = append(p.Refs, e.Ref)
 		code := int32(math.MinInt32)
 		if e.ExitCode != nil {

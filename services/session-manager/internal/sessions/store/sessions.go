@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/late"
@@ -19,7 +20,6 @@ import (
 	auditstore "kaged.dev/services/session-manager/internal/audit/store"
 	projectsstore "kaged.dev/services/session-manager/internal/projects/store"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 	"kaged.dev/services/session-manager/internal/sessions/store/db"
 )
 
@@ -141,7 +141,7 @@ func injectionsParam(list *[]contract.Injection) *string {
 	}
 	kept := make([]contract.Injection, len(*list))
 	for i, in := range *list {
-		kept[i] = contract.Injection{Plugin: transcript.Storable(in.Plugin), Text: transcript.Storable(in.Text)}
+		kept[i] = contract.Injection{Plugin: check.Storable(in.Plugin), Text: check.Storable(in.Text)}
 	}
 	encoded, _ := json.Marshal(kept) // strings can always be encoded
 	return text(encoded)

@@ -119,11 +119,11 @@ func (s *Sessions) Use(ctx context.Context, owner, session string) (record.Use, 
 	return u, database.Fail(err, "sum up the use of models")
 }
 
-//convert:import transcript "kaged.dev/services/session-manager/internal/sessions/core/transcript"
+//convert:import check "kaged.dev/pkg/check"
 //convert:one spendParams record.Spend db.InsertSpendParams Reserved.NanoUSD=ReservedNanoUsd
 //convert:with Reserved.Tokens=ReservedTokens
-//convert:with Reserved.Calls=ReservedCalls >AgentPath=transcript.Storable(in.AgentPath)
-//convert:with >Model=transcript.Storable(in.Model)
+//convert:with Reserved.Calls=ReservedCalls >AgentPath=check.Storable(in.AgentPath)
+//convert:with >Model=check.Storable(in.Model)
 
 // queueSpend adds a change's statements about model calls to q.
 func queueSpend(ctx context.Context, q *db.Queries, c record.Change) error {

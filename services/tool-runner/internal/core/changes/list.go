@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -241,7 +242,7 @@ func (l *listing) compare(f *File, before, after string) {
 	limit := min(l.limit, max(allDiffs-l.bytes, 0))
 	if len(diff) > limit {
 		f.Truncated = true
-		diff = diff[:strings.LastIndexByte(diff[:limit], '\n')+1]
+		diff = clip.Lines(diff, limit)
 	}
 	l.bytes += len(diff)
 	f.Diff = diff

@@ -7,10 +7,10 @@ package audit
 
 import (
 	"context"
-	"strings"
 	"time"
-	"unicode/utf8"
 
+	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/page"
@@ -66,19 +66,9 @@ func (r Record) Clean() Record {
 	for _, field := range []*string{
 		&r.EventType, &r.UserID, &r.RequestID, &r.ProjectID, &r.SessionID, &r.RunID, &r.AgentPath,
 	} {
-		*field = cleanField(*field)
+		*field = check.Storable(clip.Bytes(*field, maxField))
 	}
 	return r
-}
-
-func cleanField(s string) string {
-	if len(s) > maxField {
-		s = s[:maxField]
-	}
-	if utf8.ValidString(s) && !strings.ContainsRune(s, 0) {
-		return s
-	}
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // Query is a request to the store for entries, newest first.

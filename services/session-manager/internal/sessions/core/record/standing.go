@@ -105,12 +105,7 @@ func (s Standing) Sentence() string {
 
 func quoted(text string) string { return fmt.Sprintf("%q", said(text)) }
 
-func said(text string) string {
-	if short := clip.Bytes(text, maxSaid); short != text {
-		return short + "…"
-	}
-	return text
-}
+func said(text string) string { return clip.Marked(text, maxSaid, "…") }
 
 // Offers returns the standing approvals that the answer to a pending request may create.
 func (a Approval) Offers() []Standing {

@@ -3,8 +3,8 @@ package transcript
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
+	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/llm"
 )
 
@@ -30,25 +30,26 @@ type block struct {
 	IsError    bool   `json:"is_error,omitempty"`
 }
 
-// EncodeBlocks returns blocks as JSON for the store; texts are made [Storable].
+// EncodeBlocks returns blocks as JSON for the store; texts are made [check.Storable].
 func EncodeBlocks(blocks []llm.Block) ([]byte, error) {
 	kept := make([]block, 0, len(blocks))
 	for _, b := range blocks {
 		switch {
 		case b.Text != nil:
-			kept = append(kept, block{Type: typeText, Text: Storable(b.Text.Text)})
+			kept = append(kept, block{Type: typeText, Text: check.Storable(b.Text.Text)})
 		case b.Thinking != nil:
 			kept = append(kept, block{
-				Type: typeThinking, Text: Storable(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver,
+				Type: typeThinking, Text: check.Storable(b.Thinking.Text), Opaque: b.Thinking.Opaque, Driver: b.Thinking.Driver,
 			})
 		case b.Call != nil:
 			kept = append(kept, block{
-				Type: typeToolCall, ID: Storable(b.Call.ID), Name: Storable(b.Call.Name), Input: Storable(b.Call.Input),
+				Type: typeToolCall, ID: check.Storable(b.Call.ID), Name: check.Storable(b.Call.Name),
+				Input: check.Storable(b.Call.Input),
 			})
 		case b.Result != nil:
 			kept = append(kept, block{
-				Type: typeToolResult, ToolCallID: Storable(b.Result.CallID), Name: Storable(b.Result.Name),
-				Output: Storable(b.Result.Content), IsError: b.Result.IsError,
+				Type: typeToolResult, ToolCallID: check.Storable(b.Result.CallID), Name: check.Storable(b.Result.Name),
+				Output: check.Storable(b.Result.Content), IsError: b.Result.IsError,
 			})
 		}
 	}
@@ -77,10 +78,4 @@ func DecodeBlocks(data []byte) ([]llm.Block, error) {
 		}
 	}
 	return blocks, nil
-}
-
-// Storable returns s without NUL and invalid UTF-8, which Postgres cannot store: they become U+FFFD.
-func Storable(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return strings.ReplaceAll(s, "\x00", "\uFFFD")
 }
