@@ -1,29 +1,20 @@
 package sessionmanager
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"kaged.dev/pkg/config"
-	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	sessionmanagerv1 "kaged.dev/proto/gen/kaged/sessionmanager/v1"
-	"kaged.dev/services/session-manager/internal/audit/core/audit"
-	auditstore "kaged.dev/services/session-manager/internal/audit/store"
-	sessionsstore "kaged.dev/services/session-manager/internal/sessions/store"
 )
 
 // A new session is idle, has no run, returns its label also as its name, and is listed newest first. A-SESS-NEW-01,
@@ -73,80 +64,6 @@ func TestCreateAndList(t *testing.T) {
 	if len(w.harness.began) != 0 {
 		t.Error("a run began")
 	}
-}
-
-// Sessions of all projects are listed newest first, and found by their names and messages after those are
-// committed; another operator's sessions never are.
-func TestSearchSessions(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	n := w.start("a")
-	named := n.session("ada")
-	if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
-		Id: named, Label: structpb.NewStringValue("Übersicht.go"),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	spoken := n.session("ada")
-	w.harness.expect(func(p *play) { p.model(); p.turn(1, false, text("It is a zebra.")); p.complete(1) })
-	posted := n.post("ada", spoken, "Which animal has stripes?")
-	n.run("ada", spoken, posted.GetRunId())
-	search := func(who string, q *string) (ids []string) {
-		t.Helper()
-		resp, err := n.Sessions.SearchSessions(as(t, who), &apiv1.SearchSessionsRequest{Q: q})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range resp.GetItems() {
-			ids = append(ids, s.GetId()+" "+s.GetMatchedMessageId())
-		}
-		return ids
-	}
-	if got, want := search("ada", nil), []string{spoken + " ", named + " "}; !slices.Equal(got, want) {
-		t.Errorf("all sessions are %q, want %q", got, want)
-	}
-	// Each session names the latest of its runs that have ended.
-	for _, q := range []*string{nil, new("stripes")} {
-		eventually(t, "the last run is named", func() error {
-			resp, err := n.Sessions.SearchSessions(as(t, "ada"), &apiv1.SearchSessionsRequest{Q: q})
-			if err != nil {
-				return err
-			}
-			for _, s := range resp.GetItems() {
-				last := s.GetLastRun()
-				if s.GetId() == named && last != nil || s.GetId() == spoken && (last.GetId() != posted.GetRunId() ||
-					last.GetState() != apiv1.RunState_RUN_STATE_COMPLETED || last.GetEndedAt() == 0 || last.GetError() != nil) {
-					return fmt.Errorf("session %s has the last run %v", s.GetId(), last)
-				}
-			}
-			if len(resp.GetItems()) == 0 {
-				return errors.New("nothing is found")
-			}
-			return nil
-		})
-	}
-	for q, want := range map[string]string{
-		"Übersicht go": named + " ", "STRIPES which": spoken + " " + posted.GetId(),
-		"zeb": spoken + " " + n.messages("ada", spoken)[1].GetId(),
-	} {
-		eventually(t, q+" is found", func() error {
-			if got := search("ada", &q); len(got) != 1 || got[0] != want {
-				return fmt.Errorf("got %q, want %q", got, want)
-			}
-			return nil
-		})
-		if got := search("eve", &q); len(got) != 0 {
-			t.Errorf("eve finds %q", got)
-		}
-	}
-	for _, q := range []string{"", " ./ ", strings.Repeat("x", 201), strings.Repeat("x ", 17), "\x00"} {
-		_, err := n.Sessions.SearchSessions(as(t, "ada"), &apiv1.SearchSessionsRequest{Q: &q})
-		if f := refused(t, err, fault.ValidationFailed); fmt.Sprint(f.Details["fields"]) != "[q]" {
-			t.Errorf("%q: details %v", q, f.Details)
-		}
-	}
-	_, err := n.Sessions.SearchSessions(as(t, "ada"), &apiv1.SearchSessionsRequest{ProjectId: "nope"})
-	refused(t, err, fault.NotFound)
 }
 
 // Every invalid request is refused with a code and a sentence. A-SESS-NEW-04, A-SESS-NEW-05, A-WIRE-PAGE-04.
@@ -451,139 +368,6 @@ func TestListMessages(t *testing.T) {
 		resp.GetItems()[0].GetTriggerMessageId() != ids[0] ||
 		resp.GetItems()[0].DurationMs == nil || resp.GetItems()[0].GetSteps() != 1 {
 		t.Errorf("runs = %v, %v", resp.GetItems(), err)
-	}
-}
-
-// Ending a session cancels its run, tells its socket and its workspace, and leaves it readable but refuses changes.
-// A-SESS-DEL-01, A-MSG-POST-09.
-func TestEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	n := w.start("a")
-	s := n.session("ada")
-	w.harness.expect(func(p *play) {
-		p.model()
-		p.hang()
-		p.finish(&harnessv1.RunFinished{
-			Outcome: harnessv1.Outcome_OUTCOME_CANCELLED, StopReason: harnessv1.StopReason_STOP_REASON_ABORTED,
-		})
-	})
-	hold := n.attach("ada", s, false)
-	posted := n.post("ada", s, "Work.")
-	w.await(s, "output", "message.start")
-	_, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s})
-	if f := refused(t, err, fault.BadRequest); f.Details["reason"] != "confirm_required" {
-		t.Errorf("details = %v", f.Details)
-	}
-	ended, err := n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
-	if err != nil || ended.GetSession().GetState() != apiv1.SessionState_SESSION_STATE_ENDED ||
-		ended.GetSession().EndedAt == nil {
-		t.Fatalf("ended = %v, %v", ended.GetSession(), err)
-	}
-	if got := hold.ended(); got.GetCode() != "session_ended" {
-		t.Errorf("the socket was told %v", got)
-	}
-	if got := n.run("ada", s, posted.GetRunId()).GetOutcome(); got != "cancelled" {
-		t.Errorf("the run is %s", got)
-	}
-	if d := cmp.Diff([]string{s}, w.tools.ended); d != "" {
-		t.Error(d)
-	}
-	w.await(s, "events", `session.state {"state":"ended"}`)
-	content := "More?"
-	_, err = n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &content})
-	refused(t, err, fault.Gone)
-	_, err = n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
-		Id:    s,
-		Label: structpb.NewStringValue("x"),
-	})
-	refused(t, err, fault.Gone)
-	_, err = n.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true})
-	refused(t, err, fault.Gone)
-	stream, err := n.Attach.Attach(as(t, "ada"), &sessionmanagerv1.AttachRequest{SessionId: s})
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	refused(t, err, fault.Gone)
-	if len(n.messages("ada", s)) != 2 {
-		t.Error("its messages are gone")
-	}
-}
-
-// A workspace that could not be told of a session's end is told once it is reachable, also by another process than
-// the one that ended the session, and only once.
-func TestEndIsToldInTheEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	soon := func(c *Config) { c.ToolsTimeout = config.Duration(100 * time.Millisecond) }
-	a := w.start("a", soon)
-	told, untold := a.session("ada"), a.session("ada")
-	end := func(s string) {
-		if _, err := a.Sessions.EndSession(as(t, "ada"), &apiv1.EndSessionRequest{Id: s, Confirm: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	away := func(is bool) (ended []string) {
-		w.tools.mu.Lock()
-		defer w.tools.mu.Unlock()
-		w.tools.away = is
-		return slices.Clone(w.tools.ended)
-	}
-	end(told)
-	away(true)
-	end(untold)
-	a.Stop()
-	before := len(away(false))
-	b := w.start("b", soon)
-	eventually(t, "the workspace is told", func() error {
-		if ended := away(false); !slices.Contains(ended[before:], untold) {
-			return fmt.Errorf("it was told %v", ended)
-		}
-		return nil
-	})
-	eventually(t, "every workspace is told", func() error {
-		left, err := sessionsstore.NewSessions(b.pool).ToolsToEnd(t.Context(), math.MaxInt64, nil, 10)
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("%v", left)
-		}
-		return err
-	})
-	// The audit records of the ended processes are stored once, even if two processes tell the workspace.
-	pool := b.pool
-	if err := sessionsstore.NewSessions(pool).ToolsEnded(t.Context(), untold,
-		[]contract.Record{{Type: "shell.executed"}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []string{told, untold} {
-		records, _, err := auditstore.NewAudit(pool).
-			Query(t.Context(), audit.Query{Owner: "ada", SessionID: s, Types: []string{"shell.executed"}, Limit: 10})
-		if err != nil || len(records) != 1 || records[0].RunID != "r" || records[0].AgentPath != "primary" ||
-			records[0].ProjectID != "music" {
-			t.Errorf("recorded: %+v, %v", records, err)
-		}
-	}
-}
-
-// Unregistering a project ends its sessions in every process that holds them. A-PROJ-DEL-01.
-func TestUnregister(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	a, b := w.start("a"), w.start("b")
-	first, second := a.session("ada"), a.session("ada")
-	holdA, holdB := a.attach("ada", first, false), b.attach("ada", second, false)
-	resp, err := a.Projects.UnregisterProject(as(t, "ada"), &apiv1.UnregisterProjectRequest{Id: "music", Confirm: true})
-	if err != nil || resp.GetSessionsEnded() != 2 {
-		t.Fatalf("unregistered = %v, %v", resp, err)
-	}
-	for _, hold := range []*hold{holdA, holdB} {
-		if got := hold.ended(); got.GetCode() != "session_ended" {
-			t.Errorf("a socket was told %v", got)
-		}
-	}
-	for _, s := range []string{first, second} {
-		if got := a.get("ada", s).GetState(); got != apiv1.SessionState_SESSION_STATE_ENDED {
-			t.Errorf("a session is %s", got)
-		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,10 +23,10 @@ import (
 	"kaged.dev/pkg/postgres/embedded"
 )
 
-// control are the services of a deployment that have replicas, workspace those that have none.
+// workspace are the services of a deployment without replicas, control those with replicas.
 var (
-	control   = []string{"session-manager", "harness", "issue", "gateway"}
-	workspace = []string{"sandbox-supervisor", "lsp-pool", "dap-pool", "tool-runner"}
+	workspace = mtls.WorkspaceServices()
+	control   = slices.DeleteFunc(mtls.Services(), func(s string) bool { return slices.Contains(workspace, s) })
 )
 
 // deployment is kaged with a process for each service and replica, which talk over mTLS, and with processes of its own

@@ -104,15 +104,10 @@ func TestEachServiceAlone(t *testing.T) {
 	llm := fakellm.Start(t)
 	llm.Script(fakellm.Steps(repair()...))
 	c := startAlone(t, llm)
-	want := map[string]string{
-		"gateway": "kaged.gateway.v1.GatewayService", "session-manager": "kaged.sessionmanager.v1.SessionService",
-		"harness": "kaged.harness.v1.HarnessService", "tool-runner": "kaged.toolrunner.v1.ToolRunnerService",
-		"lsp-pool":           "kaged.lsppool.v1.LSPPoolService",
-		"dap-pool":           "kaged.dappool.v1.DAPPoolService",
-		"sandbox-supervisor": "kaged.sandboxsupervisor.v1.SandboxService", "issue": "kaged.issue.v1.IssueService",
-	}
 	for _, name := range serviceNames {
-		if list := reflect(t, c.conn(t, name)); !slices.Contains(list, want[name]) ||
+		own := "kaged." + strings.ReplaceAll(name, "-", "") + ".v1."
+		list := reflect(t, c.conn(t, name))
+		if !slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, own) }) ||
 			!slices.Contains(list, "grpc.health.v1.Health") {
 			t.Errorf("%s lists %v", name, list)
 		}
