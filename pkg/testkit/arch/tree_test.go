@@ -72,3 +72,31 @@ func folders(t *testing.T, dir string) []string {
 	}
 	return names
 }
+
+// A service's README names each proto service of its package, or each RPC of it.
+func TestReadmesNameTheRPCs(t *testing.T) {
+	t.Parallel()
+	rpc := regexp.MustCompile(`(?m)^ *(service|rpc) (\w+)`)
+	for _, service := range folders(t, "services") {
+		files, err := filepath.Glob(filepath.Join(root(t), "proto/kaged", strings.ReplaceAll(service, "-", ""), "v1/*.proto"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		readme := filepath.Join("services", service, "README.md")
+		page, covered := read(t, readme), true
+		for _, file := range files {
+			proto, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range rpc.FindAllStringSubmatch(string(proto), -1) {
+				named := regexp.MustCompile(`\b` + m[2] + `\b`).MatchString(page)
+				if m[1] == "service" {
+					covered = named && strings.Contains(page, "`"+m[2]+"`")
+				} else if !covered && !named {
+					t.Errorf("%s does not name %s", readme, m[2])
+				}
+			}
+		}
+	}
+}
