@@ -153,7 +153,10 @@ func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
 		"forgotten field": {` <Secret="kept"`, ``, "field Secret of Value has no source in *Wire"},
 		"unknown field":   {`Color=Paint`, `Color=Paint >Colour=1`, "*Wire has no field Colour to fill"},
-		"unknown type":    {`Value *Wire Color`, `Value *Wires Color`, "there is no type Wires"},
+		"part of nil": {
+			`Color=Paint`, `Color=Paint Max=At.X`, "At.X of *Wire is a part of a pointer: fill At with an expression",
+		},
+		"unknown type": {`Value *Wire Color`, `Value *Wires Color`, "there is no type Wires"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := run(write(t, strings.Replace(source, c.from, c.to, 1)))

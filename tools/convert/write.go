@@ -171,9 +171,9 @@ func (w *writer) options(d leaf, src []leaf, used map[string]bool) (done bool, e
 			continue
 		}
 		used[path], done = true, true
-		at := d.path
-		if !d.is(path) {
-			at = path
+		at, err := w.target(d, path)
+		if err != nil {
+			return true, err
 		}
 		if err := w.computed(at, w.c.computed[path]); err != nil {
 			return true, err
@@ -183,9 +183,9 @@ func (w *writer) options(d leaf, src []leaf, used map[string]bool) (done bool, e
 		if w.c.computed[n[1]] != "" || !d.is(n[1]) && !d.has(n[1]) {
 			continue
 		}
-		at := d.path
-		if !d.is(n[1]) {
-			at = n[1]
+		at, err := w.target(d, n[1])
+		if err != nil {
+			return true, err
 		}
 		_, to, err := w.path(w.c.to, "out", at)
 		if err != nil {
@@ -204,6 +204,17 @@ func (w *writer) options(d leaf, src []leaf, used map[string]bool) (done bool, e
 		}
 	}
 	return done, nil
+}
+
+// target returns the path of the field that an option sets: d or a part of it. A part of a nil pointer cannot be set.
+func (w *writer) target(d leaf, path string) (string, error) {
+	if d.is(path) {
+		return d.path, nil
+	}
+	if isPointer(d.typ) {
+		return "", fmt.Errorf("%s of %s is a part of a pointer: fill %s with an expression", path, w.typ(w.c.to), d.path)
+	}
+	return path, nil
 }
 
 var plainPath = regexp.MustCompile(`^in(\.\w+)+$`)
