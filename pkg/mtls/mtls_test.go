@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,12 +40,22 @@ func TestIdentityOf(t *testing.T) {
 	}
 }
 
-// Services returns the names of the modules.
+// Services returns the names of the folders of services, and WorkspaceServices some of them.
 func TestServices(t *testing.T) {
 	t.Parallel()
-	want := "gateway session-manager harness issue tool-runner dap-pool lsp-pool sandbox-supervisor"
-	if got := strings.Join(mtls.Services(), " "); got != want {
+	modules, err := filepath.Glob("../../services/*/module.go")
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("services with a module.go: %v, %v", modules, err)
+	}
+	var want []string
+	for _, module := range modules {
+		want = append(want, filepath.Base(filepath.Dir(module)))
+	}
+	if got := slices.Sorted(slices.Values(mtls.Services())); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := mtls.WorkspaceServices(); !slices.Contains(got, "tool-runner") || slices.Contains(got, "gateway") {
+		t.Errorf("got %q for a workspace, want the services beside a project's files", got)
 	}
 }
 
