@@ -78,10 +78,18 @@ func (r *Reader) header() (int, error) {
 	}
 }
 
-// Writer queues messages and writes them on its own goroutine, so that Write never blocks. The goroutine ends with
-// [Writer.Stop] or a failed write. It is safe for concurrent use.
+// TryWriter is an output that can be written without waiting, which saves the wake of the Writer's goroutine.
+type TryWriter interface {
+	// TryWrite writes the beginning of b for which there is room, and returns its length. It is not called during a Write.
+	TryWrite(b []byte) int
+}
+
+// Writer queues messages and writes them on its own goroutine, so that Write never blocks. To a [TryWriter] it writes a
+// message at once if no other is queued. The goroutine ends with [Writer.Stop] or a failed write. It is safe for
+// concurrent use.
 type Writer struct {
 	out  io.Writer
+	try  TryWriter // out, or nil
 	most int
 	full error
 
@@ -96,7 +104,8 @@ type Writer struct {
 
 // NewWriter returns a Writer to out. It fails with full once the unwritten messages exceed most bytes.
 func NewWriter(out io.Writer, most int, full error) *Writer {
-	w := &Writer{out: out, most: most, full: full, more: make(chan struct{}, 1), done: make(chan struct{})}
+	try, _ := out.(TryWriter)
+	w := &Writer{out: out, try: try, most: most, full: full, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -110,12 +119,17 @@ func (w *Writer) Write(content []byte) error {
 		w.err = w.full
 	}
 	err := w.err
-	if err == nil {
+	if err == nil && w.try != nil && w.queued == 0 { // no Write is in progress
+		frame = frame[w.try.TryWrite(frame):]
+	}
+	if err == nil && len(frame) > 0 {
 		w.queue = append(w.queue, frame)
 		w.queued += len(frame)
 	}
 	w.mu.Unlock()
-	w.wake()
+	if err != nil || len(frame) > 0 {
+		w.wake()
+	}
 	return err
 }
 

@@ -65,7 +65,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 			}
 			return env.Build(deps.LookupEnv, declared)
 		},
-	}, sandbox.New(deps.Sandbox), func(root string) core.Tree { return watch.New(root, deps.Log) }, deps.Log)
+	}, sandbox.New(deps.Sandbox, deps.Log), func(root string) core.Tree { return watch.New(root, deps.Log) }, deps.Log)
 	return &Service{records: records, pool: pool, server: server.New(pool)}, nil
 }
 

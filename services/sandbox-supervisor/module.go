@@ -2,6 +2,7 @@ package sandboxsupervisor
 
 import (
 	"os"
+	"strings"
 
 	"kaged.dev/pkg/host"
 )
@@ -23,6 +24,9 @@ func newModule(env *host.Env) (host.Service, error) {
 	}
 	if !env.DataDir.IsZero() && !env.Private {
 		deps.Lock = env.DataDir.Join("run", "sandbox-supervisor.lock")
+	}
+	if path, isUnix := strings.CutPrefix(env.Address(), "unix:"); isUnix {
+		deps.Socket = path + ".files" // in the folder that callers of other containers see
 	}
 	return New(cfg, deps)
 }

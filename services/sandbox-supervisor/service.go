@@ -3,12 +3,14 @@ package sandboxsupervisor
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 
 	"google.golang.org/grpc"
 
 	"kaged.dev/pkg/cage"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/handover"
 	"kaged.dev/pkg/ownpath"
 	"kaged.dev/pkg/telemetry"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -27,6 +29,9 @@ type Deps struct {
 	Lock string
 	// DataDir is the folder for persistent state and for the journals of cages; empty for no state.
 	DataDir ownpath.Path
+	// Socket is the path of the unix socket at which callers of other processes take shared files; "" for none. It is in
+	// a folder that this process alone serves.
+	Socket string
 	// Lazy starts the shim with the first command, instead of at once.
 	Lazy bool
 	// Forbidden are the places of kaged's own, which no cage may see.
@@ -64,6 +69,9 @@ type Service struct {
 	spawner    spawner
 	boxes      boxes // nil on machines without cages
 	supervisor *core.Supervisor
+	socket     string
+	handing    net.Listener // nil without a socket
+	handed     sync.WaitGroup
 }
 
 // New returns a service that has not started any process.
@@ -78,7 +86,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		cages.Boxes = boxes
 	}
 	s := &Service{
-		log: deps.Log, tryCage: deps.TryCage, spawner: processes, boxes: boxes,
+		log: deps.Log, tryCage: deps.TryCage, spawner: processes, boxes: boxes, socket: deps.Socket,
 		supervisor: core.New(processes, cages, core.Limits{
 			KillGrace: cfg.KillGrace.D(), CancelGrace: cfg.CancelGrace.D(), MaxCommands: cfg.MaxCommands, MaxCages: cfg.MaxCages,
 			MaxBytes: cfg.MaxCommandBytes, MaxStrings: cfg.MaxCommandStrings, InputBytes: cfg.StdinBytes,
@@ -93,7 +101,23 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // Register adds the service's RPCs to a server.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	sandboxsupervisorv1.RegisterSandboxServiceServer(r, server.New(s.supervisor))
+	sandboxsupervisorv1.RegisterSandboxServiceServer(r, server.New(s.supervisor, s.socket))
+}
+
+// Start implements host.Starter. It opens the socket of shared files. Without it the pipes of a command of another
+// process are relayed.
+func (s *Service) Start(context.Context) error {
+	if s.socket == "" {
+		return nil
+	}
+	l, err := handover.Listen(s.socket)
+	if err != nil {
+		s.log.Warn("pipes are relayed, because their socket cannot be opened", "socket", s.socket, "error", err)
+		return nil
+	}
+	s.handing = l
+	s.handed.Go(func() { handover.Serve(l) })
+	return nil
 }
 
 // Run works until ctx ends and returns when every command and every goroutine is gone.
@@ -101,6 +125,10 @@ func (s *Service) Run(ctx context.Context) error {
 	// The spawner outlives ctx: commands are ended through it.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	if s.handing != nil {
+		defer s.handed.Wait()
+		defer s.handing.Close()
+	}
 	if s.boxes != nil {
 		defer s.boxes.Close()
 		s.boxes.Sweep()

@@ -85,7 +85,7 @@ func start(st stream, spec sandbox.Spec) error {
 }
 
 //convert:one specToProto sandbox.Spec *sandboxsupervisorv1.ExecStart Dir=Cwd Root=ProjectRoot
-//convert:with >MergeStderr=in.Stderr==nil >Terminal=terminal(in.Terminal)
+//convert:with >MergeStderr=in.Stderr==nil >Terminal=terminal(in.Terminal) >Share=-
 
 func terminal(wanted bool) *sandboxsupervisorv1.Terminal {
 	if !wanted {

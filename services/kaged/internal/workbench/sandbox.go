@@ -117,5 +117,5 @@ func (s *Sandbox) Exec(ctx context.Context, c Command) (*sandboxsupervisorv1.Exe
 
 //convert:import ident "kaged.dev/pkg/ident"
 //convert:one start Command *sandboxsupervisorv1.ExecStart Dir=Cwd Policy=Cage Root=ProjectRoot
-//convert:with >Owner=&sandboxsupervisorv1.Owner{SessionId:ident.New()} >TimeoutMs=- >MergeStderr=- >CageId=-
+//convert:with >Owner=&sandboxsupervisorv1.Owner{SessionId:ident.New()} >TimeoutMs=- >MergeStderr=- >CageId=- >Share=-
 //convert:one sizeToProto Size *sandboxsupervisorv1.Terminal

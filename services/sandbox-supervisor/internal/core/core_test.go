@@ -62,6 +62,8 @@ func (f *fake) Signal(s syscall.Signal) { f.note(s.String()) }
 func (f *fake) Resize(Size) bool        { return true }
 func (f *fake) Hidden() bool            { return false }
 func (f *fake) CloseInput()             { f.note("eof") }
+func (f *fake) Share() string           { return "" }
+func (f *fake) Unshare()                {}
 
 func (f *fake) Copy(sink func(Stream, []byte)) {
 	sink(Stdout, []byte("a"))

@@ -86,6 +86,14 @@ func (e *Exec) Write(data []byte) { e.input.write(data) }
 // CloseInput ends standard input after the queued data.
 func (e *Exec) CloseInput() { e.input.close() }
 
+// Share offers the standard input and output, and returns the ticket to take them with, "" if they cannot be shared.
+// Call it at most once, and before [Exec.Copy]. The ends of the pipes then have no goroutine of the supervisor between
+// them and the taker.
+func (e *Exec) Share() (ticket string) { return e.process.Share() }
+
+// Unshare ends an offer that was not taken: input and output pass through the supervisor again.
+func (e *Exec) Unshare() { e.process.Unshare() }
+
 // Resize changes the size of the terminal. It fails with invalid_params without a terminal or for an invalid size.
 func (e *Exec) Resize(size Size) error {
 	size, err := size.check()

@@ -36,6 +36,11 @@ type Process interface {
 	Write(data []byte) error
 	// CloseInput ends the standard input.
 	CloseInput()
+	// Share offers the standard input and output to the caller on this machine, and returns the ticket to take them with;
+	// "" if they cannot be shared. Then Write fails and Copy passes only standard error, until Unshare, which has no
+	// effect once they are taken. Call it at most once, and before Copy.
+	Share() (ticket string)
+	Unshare()
 	// Resize sets the size of the terminal, and reports whether there is one.
 	Resize(size Size) bool
 	// Hidden reports whether the terminal reads a line without echo, as a password prompt does.

@@ -37,12 +37,10 @@ func milliseconds(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-func startedToProto(e *core.Exec) *sandboxsupervisorv1.ExecEvent {
-	return &sandboxsupervisorv1.ExecEvent{Event: &sandboxsupervisorv1.ExecEvent_Started{
-		Started: &sandboxsupervisorv1.ExecStarted{
-			ExecId: e.ID(), Pid: int64(e.PID()), StartedAt: e.StartedAt().UnixMilli(),
-		},
-	}}
+func startedToProto(e *core.Exec) *sandboxsupervisorv1.ExecStarted {
+	return &sandboxsupervisorv1.ExecStarted{
+		ExecId: e.ID(), Pid: int64(e.PID()), StartedAt: e.StartedAt().UnixMilli(),
+	}
 }
 
 func outputToProto(from core.Stream, data []byte) *sandboxsupervisorv1.ExecEvent {

@@ -34,8 +34,14 @@ func (s *Server) Exec(stream execStream) error {
 	if err != nil {
 		return err
 	}
+	started := startedToProto(exec)
+	if first.GetStart().GetShare() {
+		started.Ticket, started.Socket = exec.Share(), s.socket
+	}
 	events := &sender{stream: stream}
-	if err := events.Send(startedToProto(exec)); err != nil {
+	if err := events.Send(&sandboxsupervisorv1.ExecEvent{
+		Event: &sandboxsupervisorv1.ExecEvent_Started{Started: started},
+	}); err != nil {
 		cancel(err)
 	}
 	go func() {
@@ -98,6 +104,8 @@ func take(stream execStream, exec *core.Exec) error {
 			if err := exec.Signal(r.Signal.GetName()); err != nil {
 				return err
 			}
+		case *sandboxsupervisorv1.ExecRequest_Unshare:
+			exec.Unshare()
 		case *sandboxsupervisorv1.ExecRequest_Start:
 			return fault.New(fault.BadRequest, "A stream runs one command; this one was started already.")
 		default:

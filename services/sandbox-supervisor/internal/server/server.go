@@ -10,7 +10,11 @@ import (
 type Server struct {
 	sandboxsupervisorv1.UnimplementedSandboxServiceServer
 	supervisor *core.Supervisor
+	socket     string
 }
 
-// New returns a server for supervisor.
-func New(supervisor *core.Supervisor) *Server { return &Server{supervisor: supervisor} }
+// New returns a server for supervisor. socket is the path of the unix socket at which callers of other processes take
+// shared files, "" for none.
+func New(supervisor *core.Supervisor, socket string) *Server {
+	return &Server{supervisor: supervisor, socket: socket}
+}

@@ -316,6 +316,7 @@ type ExecRequest struct {
 	//	*ExecRequest_CloseStdin
 	//	*ExecRequest_Resize
 	//	*ExecRequest_Signal
+	//	*ExecRequest_Unshare
 	Request       isExecRequest_Request `protobuf_oneof:"request"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -403,6 +404,15 @@ func (x *ExecRequest) GetSignal() *Signal {
 	return nil
 }
 
+func (x *ExecRequest) GetUnshare() *Unshare {
+	if x != nil {
+		if x, ok := x.Request.(*ExecRequest_Unshare); ok {
+			return x.Unshare
+		}
+	}
+	return nil
+}
+
 type isExecRequest_Request interface {
 	isExecRequest_Request()
 }
@@ -432,6 +442,11 @@ type ExecRequest_Signal struct {
 	Signal *Signal `protobuf:"bytes,5,opt,name=signal,proto3,oneof"`
 }
 
+type ExecRequest_Unshare struct {
+	// The ticket cannot be used: standard input and output pass through the stream.
+	Unshare *Unshare `protobuf:"bytes,6,opt,name=unshare,proto3,oneof"`
+}
+
 func (*ExecRequest_Start) isExecRequest_Request() {}
 
 func (*ExecRequest_Stdin) isExecRequest_Request() {}
@@ -441,6 +456,8 @@ func (*ExecRequest_CloseStdin) isExecRequest_Request() {}
 func (*ExecRequest_Resize) isExecRequest_Request() {}
 
 func (*ExecRequest_Signal) isExecRequest_Request() {}
+
+func (*ExecRequest_Unshare) isExecRequest_Request() {}
 
 // ConnectRequest is one message from the caller of Connect.
 type ConnectRequest struct {
@@ -741,7 +758,10 @@ type ExecStart struct {
 	// The cage of HoldCage for the command. Fails with cage_unavailable if it has ended, and with conflict if it has
 	// another owner. A cage of a session accepts commands of the session and its runs, a cage of a run those of the
 	// run, and a cage of a project those owned by the project.
-	CageId        string `protobuf:"bytes,10,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	CageId string `protobuf:"bytes,10,opt,name=cage_id,json=cageId,proto3" json:"cage_id,omitempty"`
+	// The caller takes the pipes of standard input and output itself, with the ticket of started. Ignored for a detached
+	// process, and for a terminal.
+	Share         bool `protobuf:"varint,11,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -846,6 +866,13 @@ func (x *ExecStart) GetCageId() string {
 	return ""
 }
 
+func (x *ExecStart) GetShare() bool {
+	if x != nil {
+		return x.Share
+	}
+	return false
+}
+
 // Terminal is the size of a PTY.
 type Terminal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -938,6 +965,43 @@ func (*CloseStdin) Descriptor() ([]byte, []int) {
 	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{8}
 }
 
+// Unshare ends the offer of a ticket that was not used.
+type Unshare struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unshare) Reset() {
+	*x = Unshare{}
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unshare) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unshare) ProtoMessage() {}
+
+func (x *Unshare) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unshare.ProtoReflect.Descriptor instead.
+func (*Unshare) Descriptor() ([]byte, []int) {
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{9}
+}
+
 // Resize changes the size of the terminal.
 type Resize struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -949,7 +1013,7 @@ type Resize struct {
 
 func (x *Resize) Reset() {
 	*x = Resize{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1025,7 @@ func (x *Resize) String() string {
 func (*Resize) ProtoMessage() {}
 
 func (x *Resize) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[9]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1038,7 @@ func (x *Resize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resize.ProtoReflect.Descriptor instead.
 func (*Resize) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{9}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Resize) GetTerminal() *Terminal {
@@ -995,7 +1059,7 @@ type Signal struct {
 
 func (x *Signal) Reset() {
 	*x = Signal{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1071,7 @@ func (x *Signal) String() string {
 func (*Signal) ProtoMessage() {}
 
 func (x *Signal) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[10]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1084,7 @@ func (x *Signal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Signal.ProtoReflect.Descriptor instead.
 func (*Signal) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{10}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Signal) GetName() string {
@@ -1048,7 +1112,7 @@ type ExecEvent struct {
 
 func (x *ExecEvent) Reset() {
 	*x = ExecEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1124,7 @@ func (x *ExecEvent) String() string {
 func (*ExecEvent) ProtoMessage() {}
 
 func (x *ExecEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1137,7 @@ func (x *ExecEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEvent.ProtoReflect.Descriptor instead.
 func (*ExecEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{11}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecEvent) GetEvent() isExecEvent_Event {
@@ -1160,14 +1224,19 @@ type ExecStarted struct {
 	// Its process id on the host.
 	Pid int64 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`
 	// When it started, in milliseconds.
-	StartedAt     int64 `protobuf:"varint,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	StartedAt int64 `protobuf:"varint,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// The ticket for the pipes of standard input and output, if the caller shares them; empty otherwise. With a ticket,
+	// the stream has neither stdin nor stdout until unshare.
+	Ticket string `protobuf:"bytes,4,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	// The unix socket that returns the pipes for the ticket to another process of this machine; empty without one.
+	Socket        string `protobuf:"bytes,5,opt,name=socket,proto3" json:"socket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecStarted) Reset() {
 	*x = ExecStarted{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1248,7 @@ func (x *ExecStarted) String() string {
 func (*ExecStarted) ProtoMessage() {}
 
 func (x *ExecStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1261,7 @@ func (x *ExecStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecStarted.ProtoReflect.Descriptor instead.
 func (*ExecStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{12}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExecStarted) GetExecId() string {
@@ -1216,6 +1285,20 @@ func (x *ExecStarted) GetStartedAt() int64 {
 	return 0
 }
 
+func (x *ExecStarted) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *ExecStarted) GetSocket() string {
+	if x != nil {
+		return x.Socket
+	}
+	return ""
+}
+
 // ExecOutput is a piece of output, cut anywhere, also inside a character.
 type ExecOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1229,7 +1312,7 @@ type ExecOutput struct {
 
 func (x *ExecOutput) Reset() {
 	*x = ExecOutput{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1241,7 +1324,7 @@ func (x *ExecOutput) String() string {
 func (*ExecOutput) ProtoMessage() {}
 
 func (x *ExecOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[13]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1254,7 +1337,7 @@ func (x *ExecOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecOutput.ProtoReflect.Descriptor instead.
 func (*ExecOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{13}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExecOutput) GetStream() Stream {
@@ -1290,7 +1373,7 @@ type ExecExited struct {
 
 func (x *ExecExited) Reset() {
 	*x = ExecExited{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1385,7 @@ func (x *ExecExited) String() string {
 func (*ExecExited) ProtoMessage() {}
 
 func (x *ExecExited) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[14]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1398,7 @@ func (x *ExecExited) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecExited.ProtoReflect.Descriptor instead.
 func (*ExecExited) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{14}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExecExited) GetExitCode() int32 {
@@ -1366,7 +1449,7 @@ type StartProcessRequest struct {
 
 func (x *StartProcessRequest) Reset() {
 	*x = StartProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1461,7 @@ func (x *StartProcessRequest) String() string {
 func (*StartProcessRequest) ProtoMessage() {}
 
 func (x *StartProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[15]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1474,7 @@ func (x *StartProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProcessRequest.ProtoReflect.Descriptor instead.
 func (*StartProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{15}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StartProcessRequest) GetProcessId() string {
@@ -1419,7 +1502,7 @@ type StartProcessResponse struct {
 
 func (x *StartProcessResponse) Reset() {
 	*x = StartProcessResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1514,7 @@ func (x *StartProcessResponse) String() string {
 func (*StartProcessResponse) ProtoMessage() {}
 
 func (x *StartProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[16]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1527,7 @@ func (x *StartProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProcessResponse.ProtoReflect.Descriptor instead.
 func (*StartProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{16}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StartProcessResponse) GetProcess() *Process {
@@ -1471,7 +1554,7 @@ type AttachProcessRequest struct {
 
 func (x *AttachProcessRequest) Reset() {
 	*x = AttachProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1566,7 @@ func (x *AttachProcessRequest) String() string {
 func (*AttachProcessRequest) ProtoMessage() {}
 
 func (x *AttachProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[17]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1579,7 @@ func (x *AttachProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachProcessRequest.ProtoReflect.Descriptor instead.
 func (*AttachProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{17}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AttachProcessRequest) GetProcessId() string {
@@ -1544,7 +1627,7 @@ type AttachProcessEvent struct {
 
 func (x *AttachProcessEvent) Reset() {
 	*x = AttachProcessEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1639,7 @@ func (x *AttachProcessEvent) String() string {
 func (*AttachProcessEvent) ProtoMessage() {}
 
 func (x *AttachProcessEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1652,7 @@ func (x *AttachProcessEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachProcessEvent.ProtoReflect.Descriptor instead.
 func (*AttachProcessEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{18}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AttachProcessEvent) GetEvent() isAttachProcessEvent_Event {
@@ -1644,7 +1727,7 @@ type ProcessOutput struct {
 
 func (x *ProcessOutput) Reset() {
 	*x = ProcessOutput{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +1739,7 @@ func (x *ProcessOutput) String() string {
 func (*ProcessOutput) ProtoMessage() {}
 
 func (x *ProcessOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +1752,7 @@ func (x *ProcessOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProcessOutput.ProtoReflect.Descriptor instead.
 func (*ProcessOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{19}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProcessOutput) GetOffset() int64 {
@@ -1708,7 +1791,7 @@ type ControlProcessRequest struct {
 
 func (x *ControlProcessRequest) Reset() {
 	*x = ControlProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1803,7 @@ func (x *ControlProcessRequest) String() string {
 func (*ControlProcessRequest) ProtoMessage() {}
 
 func (x *ControlProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1816,7 @@ func (x *ControlProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlProcessRequest.ProtoReflect.Descriptor instead.
 func (*ControlProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{20}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ControlProcessRequest) GetProcessId() string {
@@ -1836,7 +1919,7 @@ type ControlProcessResponse struct {
 
 func (x *ControlProcessResponse) Reset() {
 	*x = ControlProcessResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1931,7 @@ func (x *ControlProcessResponse) String() string {
 func (*ControlProcessResponse) ProtoMessage() {}
 
 func (x *ControlProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1944,7 @@ func (x *ControlProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlProcessResponse.ProtoReflect.Descriptor instead.
 func (*ControlProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{21}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ControlProcessResponse) GetHidden() bool {
@@ -1882,7 +1965,7 @@ type EndProcessRequest struct {
 
 func (x *EndProcessRequest) Reset() {
 	*x = EndProcessRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +1977,7 @@ func (x *EndProcessRequest) String() string {
 func (*EndProcessRequest) ProtoMessage() {}
 
 func (x *EndProcessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[22]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +1990,7 @@ func (x *EndProcessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProcessRequest.ProtoReflect.Descriptor instead.
 func (*EndProcessRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{22}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndProcessRequest) GetProcessId() string {
@@ -1928,7 +2011,7 @@ type EndProcessResponse struct {
 
 func (x *EndProcessResponse) Reset() {
 	*x = EndProcessResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2023,7 @@ func (x *EndProcessResponse) String() string {
 func (*EndProcessResponse) ProtoMessage() {}
 
 func (x *EndProcessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[23]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2036,7 @@ func (x *EndProcessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndProcessResponse.ProtoReflect.Descriptor instead.
 func (*EndProcessResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EndProcessResponse) GetProcess() *Process {
@@ -1978,7 +2061,7 @@ type ListProcessesRequest struct {
 
 func (x *ListProcessesRequest) Reset() {
 	*x = ListProcessesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2073,7 @@ func (x *ListProcessesRequest) String() string {
 func (*ListProcessesRequest) ProtoMessage() {}
 
 func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[24]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2086,7 @@ func (x *ListProcessesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesRequest.ProtoReflect.Descriptor instead.
 func (*ListProcessesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListProcessesRequest) GetSessionId() string {
@@ -2062,7 +2145,7 @@ type Process struct {
 
 func (x *Process) Reset() {
 	*x = Process{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2157,7 @@ func (x *Process) String() string {
 func (*Process) ProtoMessage() {}
 
 func (x *Process) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[25]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2170,7 @@ func (x *Process) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Process.ProtoReflect.Descriptor instead.
 func (*Process) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Process) GetExecId() string {
@@ -2192,7 +2275,7 @@ type ListProcessesResponse struct {
 
 func (x *ListProcessesResponse) Reset() {
 	*x = ListProcessesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2287,7 @@ func (x *ListProcessesResponse) String() string {
 func (*ListProcessesResponse) ProtoMessage() {}
 
 func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[26]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2300,7 @@ func (x *ListProcessesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProcessesResponse.ProtoReflect.Descriptor instead.
 func (*ListProcessesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListProcessesResponse) GetProcesses() []*Process {
@@ -2242,7 +2325,7 @@ type EndOwnerRequest struct {
 
 func (x *EndOwnerRequest) Reset() {
 	*x = EndOwnerRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2337,7 @@ func (x *EndOwnerRequest) String() string {
 func (*EndOwnerRequest) ProtoMessage() {}
 
 func (x *EndOwnerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[27]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2350,7 @@ func (x *EndOwnerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndOwnerRequest.ProtoReflect.Descriptor instead.
 func (*EndOwnerRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EndOwnerRequest) GetSessionId() string {
@@ -2304,7 +2387,7 @@ type EndOwnerResponse struct {
 
 func (x *EndOwnerResponse) Reset() {
 	*x = EndOwnerResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2399,7 @@ func (x *EndOwnerResponse) String() string {
 func (*EndOwnerResponse) ProtoMessage() {}
 
 func (x *EndOwnerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[28]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2412,7 @@ func (x *EndOwnerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndOwnerResponse.ProtoReflect.Descriptor instead.
 func (*EndOwnerResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EndOwnerResponse) GetKilled() int32 {
@@ -2361,7 +2444,7 @@ type ReleaseCageRequest struct {
 
 func (x *ReleaseCageRequest) Reset() {
 	*x = ReleaseCageRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2456,7 @@ func (x *ReleaseCageRequest) String() string {
 func (*ReleaseCageRequest) ProtoMessage() {}
 
 func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[29]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2469,7 @@ func (x *ReleaseCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseCageRequest) GetCageId() string {
@@ -2421,7 +2504,7 @@ type ReleaseCageResponse struct {
 
 func (x *ReleaseCageResponse) Reset() {
 	*x = ReleaseCageResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2433,7 +2516,7 @@ func (x *ReleaseCageResponse) String() string {
 func (*ReleaseCageResponse) ProtoMessage() {}
 
 func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[30]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2446,7 +2529,7 @@ func (x *ReleaseCageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCageResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCageResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseCageResponse) GetFound() []*v1.CageFinding {
@@ -2477,7 +2560,7 @@ type HoldCageRequest struct {
 
 func (x *HoldCageRequest) Reset() {
 	*x = HoldCageRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2572,7 @@ func (x *HoldCageRequest) String() string {
 func (*HoldCageRequest) ProtoMessage() {}
 
 func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[31]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2585,7 @@ func (x *HoldCageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageRequest.ProtoReflect.Descriptor instead.
 func (*HoldCageRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HoldCageRequest) GetCageId() string {
@@ -2565,7 +2648,7 @@ type HoldCageEvent struct {
 
 func (x *HoldCageEvent) Reset() {
 	*x = HoldCageEvent{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2660,7 @@ func (x *HoldCageEvent) String() string {
 func (*HoldCageEvent) ProtoMessage() {}
 
 func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2673,7 @@ func (x *HoldCageEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldCageEvent.ProtoReflect.Descriptor instead.
 func (*HoldCageEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HoldCageEvent) GetEvent() isHoldCageEvent_Event {
@@ -2677,7 +2760,7 @@ type CageChecked struct {
 
 func (x *CageChecked) Reset() {
 	*x = CageChecked{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2772,7 @@ func (x *CageChecked) String() string {
 func (*CageChecked) ProtoMessage() {}
 
 func (x *CageChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2785,7 @@ func (x *CageChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChecked.ProtoReflect.Descriptor instead.
 func (*CageChecked) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
 }
 
 // CageEnded is the end of a cage.
@@ -2718,7 +2801,7 @@ type CageEnded struct {
 
 func (x *CageEnded) Reset() {
 	*x = CageEnded{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2813,7 @@ func (x *CageEnded) String() string {
 func (*CageEnded) ProtoMessage() {}
 
 func (x *CageEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[34]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2826,7 @@ func (x *CageEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageEnded.ProtoReflect.Descriptor instead.
 func (*CageEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CageEnded) GetReason() KillReason {
@@ -2789,7 +2872,7 @@ type Cage struct {
 
 func (x *Cage) Reset() {
 	*x = Cage{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2884,7 @@ func (x *Cage) String() string {
 func (*Cage) ProtoMessage() {}
 
 func (x *Cage) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[35]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2897,7 @@ func (x *Cage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cage.ProtoReflect.Descriptor instead.
 func (*Cage) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Cage) GetCageId() string {
@@ -2900,7 +2983,7 @@ type ListCagesRequest struct {
 
 func (x *ListCagesRequest) Reset() {
 	*x = ListCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +2995,7 @@ func (x *ListCagesRequest) String() string {
 func (*ListCagesRequest) ProtoMessage() {}
 
 func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[36]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3008,7 @@ func (x *ListCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesRequest.ProtoReflect.Descriptor instead.
 func (*ListCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListCagesRequest) GetSessionId() string {
@@ -2953,7 +3036,7 @@ type ListCagesResponse struct {
 
 func (x *ListCagesResponse) Reset() {
 	*x = ListCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +3048,7 @@ func (x *ListCagesResponse) String() string {
 func (*ListCagesResponse) ProtoMessage() {}
 
 func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[37]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +3061,7 @@ func (x *ListCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCagesResponse.ProtoReflect.Descriptor instead.
 func (*ListCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListCagesResponse) GetCages() []*Cage {
@@ -2997,7 +3080,7 @@ type ProbeCagesRequest struct {
 
 func (x *ProbeCagesRequest) Reset() {
 	*x = ProbeCagesRequest{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3092,7 @@ func (x *ProbeCagesRequest) String() string {
 func (*ProbeCagesRequest) ProtoMessage() {}
 
 func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[38]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3105,7 @@ func (x *ProbeCagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesRequest.ProtoReflect.Descriptor instead.
 func (*ProbeCagesRequest) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{39}
 }
 
 // ProbeCagesResponse is this machine's support for cages.
@@ -3040,7 +3123,7 @@ type ProbeCagesResponse struct {
 
 func (x *ProbeCagesResponse) Reset() {
 	*x = ProbeCagesResponse{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3135,7 @@ func (x *ProbeCagesResponse) String() string {
 func (*ProbeCagesResponse) ProtoMessage() {}
 
 func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[39]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3148,7 @@ func (x *ProbeCagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeCagesResponse.ProtoReflect.Descriptor instead.
 func (*ProbeCagesResponse) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ProbeCagesResponse) GetTier() string {
@@ -3108,7 +3191,7 @@ type CageLayer struct {
 
 func (x *CageLayer) Reset() {
 	*x = CageLayer{}
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[40]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3120,7 +3203,7 @@ func (x *CageLayer) String() string {
 func (*CageLayer) ProtoMessage() {}
 
 func (x *CageLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[40]
+	mi := &file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3133,7 +3216,7 @@ func (x *CageLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageLayer.ProtoReflect.Descriptor instead.
 func (*CageLayer) Descriptor() ([]byte, []int) {
-	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CageLayer) GetName() string {
@@ -3185,14 +3268,15 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"project_id\x18\x04 \x01(\tR\tprojectId\x12\x1d\n" +
 	"\n" +
 	"agent_path\x18\x05 \x01(\tR\tagentPath\x129\n" +
-	"\x04kind\x18\x06 \x01(\x0e2%.kaged.sandboxsupervisor.v1.OwnerKindR\x04kind\"\xb6\x02\n" +
+	"\x04kind\x18\x06 \x01(\x0e2%.kaged.sandboxsupervisor.v1.OwnerKindR\x04kind\"\xf7\x02\n" +
 	"\vExecRequest\x12=\n" +
 	"\x05start\x18\x01 \x01(\v2%.kaged.sandboxsupervisor.v1.ExecStartH\x00R\x05start\x12\x16\n" +
 	"\x05stdin\x18\x02 \x01(\fH\x00R\x05stdin\x12I\n" +
 	"\vclose_stdin\x18\x03 \x01(\v2&.kaged.sandboxsupervisor.v1.CloseStdinH\x00R\n" +
 	"closeStdin\x12<\n" +
 	"\x06resize\x18\x04 \x01(\v2\".kaged.sandboxsupervisor.v1.ResizeH\x00R\x06resize\x12<\n" +
-	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signalB\t\n" +
+	"\x06signal\x18\x05 \x01(\v2\".kaged.sandboxsupervisor.v1.SignalH\x00R\x06signal\x12?\n" +
+	"\aunshare\x18\x06 \x01(\v2#.kaged.sandboxsupervisor.v1.UnshareH\x00R\aunshareB\t\n" +
 	"\arequest\"s\n" +
 	"\x0eConnectRequest\x12@\n" +
 	"\x05start\x18\x01 \x01(\v2(.kaged.sandboxsupervisor.v1.ConnectStartH\x00R\x05start\x12\x14\n" +
@@ -3206,7 +3290,7 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\tconnected\x18\x01 \x01(\v2%.kaged.sandboxsupervisor.v1.ConnectedH\x00R\tconnected\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\a\n" +
 	"\x05event\"\v\n" +
-	"\tConnected\"\xd5\x03\n" +
+	"\tConnected\"\xeb\x03\n" +
 	"\tExecStart\x127\n" +
 	"\x05owner\x18\x01 \x01(\v2!.kaged.sandboxsupervisor.v1.OwnerR\x05owner\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x10\n" +
@@ -3219,7 +3303,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\fproject_root\x18\b \x01(\tR\vprojectRoot\x12!\n" +
 	"\fmerge_stderr\x18\t \x01(\bR\vmergeStderr\x12\x17\n" +
 	"\acage_id\x18\n" +
-	" \x01(\tR\x06cageId\x1a6\n" +
+	" \x01(\tR\x06cageId\x12\x14\n" +
+	"\x05share\x18\v \x01(\bR\x05share\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
@@ -3227,7 +3312,8 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x04cols\x18\x01 \x01(\rR\x04cols\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\"\f\n" +
 	"\n" +
-	"CloseStdin\"J\n" +
+	"CloseStdin\"\t\n" +
+	"\aUnshare\"J\n" +
 	"\x06Resize\x12@\n" +
 	"\bterminal\x18\x01 \x01(\v2$.kaged.sandboxsupervisor.v1.TerminalR\bterminal\"\x1c\n" +
 	"\x06Signal\x12\x12\n" +
@@ -3237,12 +3323,14 @@ const file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc = "" +
 	"\x06output\x18\x02 \x01(\v2&.kaged.sandboxsupervisor.v1.ExecOutputH\x00R\x06output\x12@\n" +
 	"\x06exited\x18\x03 \x01(\v2&.kaged.sandboxsupervisor.v1.ExecExitedH\x00R\x06exited\x12;\n" +
 	"\arefused\x18\x04 \x01(\v2\x1f.kaged.common.v1.NetworkAttemptH\x00R\arefusedB\a\n" +
-	"\x05event\"W\n" +
+	"\x05event\"\x87\x01\n" +
 	"\vExecStarted\x12\x17\n" +
 	"\aexec_id\x18\x01 \x01(\tR\x06execId\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x12\x1d\n" +
 	"\n" +
-	"started_at\x18\x03 \x01(\x03R\tstartedAt\"\\\n" +
+	"started_at\x18\x03 \x01(\x03R\tstartedAt\x12\x16\n" +
+	"\x06ticket\x18\x04 \x01(\tR\x06ticket\x12\x16\n" +
+	"\x06socket\x18\x05 \x01(\tR\x06socket\"\\\n" +
 	"\n" +
 	"ExecOutput\x12:\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\".kaged.sandboxsupervisor.v1.StreamR\x06stream\x12\x12\n" +
@@ -3439,7 +3527,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDescGZIP() []byte 
 }
 
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(OwnerKind)(0),                 // 0: kaged.sandboxsupervisor.v1.OwnerKind
 	(Stream)(0),                    // 1: kaged.sandboxsupervisor.v1.Stream
@@ -3453,118 +3541,120 @@ var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_goTypes = []any{
 	(*ExecStart)(nil),              // 9: kaged.sandboxsupervisor.v1.ExecStart
 	(*Terminal)(nil),               // 10: kaged.sandboxsupervisor.v1.Terminal
 	(*CloseStdin)(nil),             // 11: kaged.sandboxsupervisor.v1.CloseStdin
-	(*Resize)(nil),                 // 12: kaged.sandboxsupervisor.v1.Resize
-	(*Signal)(nil),                 // 13: kaged.sandboxsupervisor.v1.Signal
-	(*ExecEvent)(nil),              // 14: kaged.sandboxsupervisor.v1.ExecEvent
-	(*ExecStarted)(nil),            // 15: kaged.sandboxsupervisor.v1.ExecStarted
-	(*ExecOutput)(nil),             // 16: kaged.sandboxsupervisor.v1.ExecOutput
-	(*ExecExited)(nil),             // 17: kaged.sandboxsupervisor.v1.ExecExited
-	(*StartProcessRequest)(nil),    // 18: kaged.sandboxsupervisor.v1.StartProcessRequest
-	(*StartProcessResponse)(nil),   // 19: kaged.sandboxsupervisor.v1.StartProcessResponse
-	(*AttachProcessRequest)(nil),   // 20: kaged.sandboxsupervisor.v1.AttachProcessRequest
-	(*AttachProcessEvent)(nil),     // 21: kaged.sandboxsupervisor.v1.AttachProcessEvent
-	(*ProcessOutput)(nil),          // 22: kaged.sandboxsupervisor.v1.ProcessOutput
-	(*ControlProcessRequest)(nil),  // 23: kaged.sandboxsupervisor.v1.ControlProcessRequest
-	(*ControlProcessResponse)(nil), // 24: kaged.sandboxsupervisor.v1.ControlProcessResponse
-	(*EndProcessRequest)(nil),      // 25: kaged.sandboxsupervisor.v1.EndProcessRequest
-	(*EndProcessResponse)(nil),     // 26: kaged.sandboxsupervisor.v1.EndProcessResponse
-	(*ListProcessesRequest)(nil),   // 27: kaged.sandboxsupervisor.v1.ListProcessesRequest
-	(*Process)(nil),                // 28: kaged.sandboxsupervisor.v1.Process
-	(*ListProcessesResponse)(nil),  // 29: kaged.sandboxsupervisor.v1.ListProcessesResponse
-	(*EndOwnerRequest)(nil),        // 30: kaged.sandboxsupervisor.v1.EndOwnerRequest
-	(*EndOwnerResponse)(nil),       // 31: kaged.sandboxsupervisor.v1.EndOwnerResponse
-	(*ReleaseCageRequest)(nil),     // 32: kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	(*ReleaseCageResponse)(nil),    // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	(*HoldCageRequest)(nil),        // 34: kaged.sandboxsupervisor.v1.HoldCageRequest
-	(*HoldCageEvent)(nil),          // 35: kaged.sandboxsupervisor.v1.HoldCageEvent
-	(*CageChecked)(nil),            // 36: kaged.sandboxsupervisor.v1.CageChecked
-	(*CageEnded)(nil),              // 37: kaged.sandboxsupervisor.v1.CageEnded
-	(*Cage)(nil),                   // 38: kaged.sandboxsupervisor.v1.Cage
-	(*ListCagesRequest)(nil),       // 39: kaged.sandboxsupervisor.v1.ListCagesRequest
-	(*ListCagesResponse)(nil),      // 40: kaged.sandboxsupervisor.v1.ListCagesResponse
-	(*ProbeCagesRequest)(nil),      // 41: kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	(*ProbeCagesResponse)(nil),     // 42: kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	(*CageLayer)(nil),              // 43: kaged.sandboxsupervisor.v1.CageLayer
-	nil,                            // 44: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	(*v1.CagePolicy)(nil),          // 45: kaged.common.v1.CagePolicy
-	(*v1.NetworkAttempt)(nil),      // 46: kaged.common.v1.NetworkAttempt
-	(*v1.CageFinding)(nil),         // 47: kaged.common.v1.CageFinding
+	(*Unshare)(nil),                // 12: kaged.sandboxsupervisor.v1.Unshare
+	(*Resize)(nil),                 // 13: kaged.sandboxsupervisor.v1.Resize
+	(*Signal)(nil),                 // 14: kaged.sandboxsupervisor.v1.Signal
+	(*ExecEvent)(nil),              // 15: kaged.sandboxsupervisor.v1.ExecEvent
+	(*ExecStarted)(nil),            // 16: kaged.sandboxsupervisor.v1.ExecStarted
+	(*ExecOutput)(nil),             // 17: kaged.sandboxsupervisor.v1.ExecOutput
+	(*ExecExited)(nil),             // 18: kaged.sandboxsupervisor.v1.ExecExited
+	(*StartProcessRequest)(nil),    // 19: kaged.sandboxsupervisor.v1.StartProcessRequest
+	(*StartProcessResponse)(nil),   // 20: kaged.sandboxsupervisor.v1.StartProcessResponse
+	(*AttachProcessRequest)(nil),   // 21: kaged.sandboxsupervisor.v1.AttachProcessRequest
+	(*AttachProcessEvent)(nil),     // 22: kaged.sandboxsupervisor.v1.AttachProcessEvent
+	(*ProcessOutput)(nil),          // 23: kaged.sandboxsupervisor.v1.ProcessOutput
+	(*ControlProcessRequest)(nil),  // 24: kaged.sandboxsupervisor.v1.ControlProcessRequest
+	(*ControlProcessResponse)(nil), // 25: kaged.sandboxsupervisor.v1.ControlProcessResponse
+	(*EndProcessRequest)(nil),      // 26: kaged.sandboxsupervisor.v1.EndProcessRequest
+	(*EndProcessResponse)(nil),     // 27: kaged.sandboxsupervisor.v1.EndProcessResponse
+	(*ListProcessesRequest)(nil),   // 28: kaged.sandboxsupervisor.v1.ListProcessesRequest
+	(*Process)(nil),                // 29: kaged.sandboxsupervisor.v1.Process
+	(*ListProcessesResponse)(nil),  // 30: kaged.sandboxsupervisor.v1.ListProcessesResponse
+	(*EndOwnerRequest)(nil),        // 31: kaged.sandboxsupervisor.v1.EndOwnerRequest
+	(*EndOwnerResponse)(nil),       // 32: kaged.sandboxsupervisor.v1.EndOwnerResponse
+	(*ReleaseCageRequest)(nil),     // 33: kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	(*ReleaseCageResponse)(nil),    // 34: kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	(*HoldCageRequest)(nil),        // 35: kaged.sandboxsupervisor.v1.HoldCageRequest
+	(*HoldCageEvent)(nil),          // 36: kaged.sandboxsupervisor.v1.HoldCageEvent
+	(*CageChecked)(nil),            // 37: kaged.sandboxsupervisor.v1.CageChecked
+	(*CageEnded)(nil),              // 38: kaged.sandboxsupervisor.v1.CageEnded
+	(*Cage)(nil),                   // 39: kaged.sandboxsupervisor.v1.Cage
+	(*ListCagesRequest)(nil),       // 40: kaged.sandboxsupervisor.v1.ListCagesRequest
+	(*ListCagesResponse)(nil),      // 41: kaged.sandboxsupervisor.v1.ListCagesResponse
+	(*ProbeCagesRequest)(nil),      // 42: kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	(*ProbeCagesResponse)(nil),     // 43: kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	(*CageLayer)(nil),              // 44: kaged.sandboxsupervisor.v1.CageLayer
+	nil,                            // 45: kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	(*v1.CagePolicy)(nil),          // 46: kaged.common.v1.CagePolicy
+	(*v1.NetworkAttempt)(nil),      // 47: kaged.common.v1.NetworkAttempt
+	(*v1.CageFinding)(nil),         // 48: kaged.common.v1.CageFinding
 }
 var file_kaged_sandboxsupervisor_v1_sandbox_service_proto_depIdxs = []int32{
 	0,  // 0: kaged.sandboxsupervisor.v1.Owner.kind:type_name -> kaged.sandboxsupervisor.v1.OwnerKind
 	9,  // 1: kaged.sandboxsupervisor.v1.ExecRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
 	11, // 2: kaged.sandboxsupervisor.v1.ExecRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	12, // 3: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	13, // 4: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	6,  // 5: kaged.sandboxsupervisor.v1.ConnectRequest.start:type_name -> kaged.sandboxsupervisor.v1.ConnectStart
-	3,  // 6: kaged.sandboxsupervisor.v1.ConnectStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	8,  // 7: kaged.sandboxsupervisor.v1.ConnectEvent.connected:type_name -> kaged.sandboxsupervisor.v1.Connected
-	3,  // 8: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	44, // 9: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
-	10, // 10: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	45, // 11: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
-	10, // 12: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
-	15, // 13: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
-	16, // 14: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
-	17, // 15: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	46, // 16: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
-	1,  // 17: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
-	2,  // 18: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	47, // 19: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
-	9,  // 20: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
-	28, // 21: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	22, // 22: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
-	28, // 23: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	28, // 24: kaged.sandboxsupervisor.v1.AttachProcessEvent.attached:type_name -> kaged.sandboxsupervisor.v1.Process
-	11, // 25: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
-	12, // 26: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
-	13, // 27: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
-	28, // 28: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
-	3,  // 29: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	17, // 30: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
-	28, // 31: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
-	47, // 32: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
-	47, // 33: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 34: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	45, // 35: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
-	38, // 36: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
-	46, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
-	37, // 38: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
-	36, // 39: kaged.sandboxsupervisor.v1.HoldCageEvent.checked:type_name -> kaged.sandboxsupervisor.v1.CageChecked
-	2,  // 40: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
-	47, // 41: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
-	3,  // 42: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
-	38, // 43: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
-	43, // 44: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
-	4,  // 45: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
-	5,  // 46: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
-	18, // 47: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
-	20, // 48: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
-	23, // 49: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
-	25, // 50: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
-	27, // 51: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
-	30, // 52: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
-	34, // 53: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
-	32, // 54: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
-	39, // 55: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
-	41, // 56: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
-	14, // 57: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
-	7,  // 58: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
-	19, // 59: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
-	21, // 60: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
-	24, // 61: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
-	26, // 62: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
-	29, // 63: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
-	31, // 64: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
-	35, // 65: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
-	33, // 66: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
-	40, // 67: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
-	42, // 68: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
-	57, // [57:69] is the sub-list for method output_type
-	45, // [45:57] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	13, // 3: kaged.sandboxsupervisor.v1.ExecRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	14, // 4: kaged.sandboxsupervisor.v1.ExecRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	12, // 5: kaged.sandboxsupervisor.v1.ExecRequest.unshare:type_name -> kaged.sandboxsupervisor.v1.Unshare
+	6,  // 6: kaged.sandboxsupervisor.v1.ConnectRequest.start:type_name -> kaged.sandboxsupervisor.v1.ConnectStart
+	3,  // 7: kaged.sandboxsupervisor.v1.ConnectStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	8,  // 8: kaged.sandboxsupervisor.v1.ConnectEvent.connected:type_name -> kaged.sandboxsupervisor.v1.Connected
+	3,  // 9: kaged.sandboxsupervisor.v1.ExecStart.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	45, // 10: kaged.sandboxsupervisor.v1.ExecStart.env:type_name -> kaged.sandboxsupervisor.v1.ExecStart.EnvEntry
+	10, // 11: kaged.sandboxsupervisor.v1.ExecStart.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
+	46, // 12: kaged.sandboxsupervisor.v1.ExecStart.cage:type_name -> kaged.common.v1.CagePolicy
+	10, // 13: kaged.sandboxsupervisor.v1.Resize.terminal:type_name -> kaged.sandboxsupervisor.v1.Terminal
+	16, // 14: kaged.sandboxsupervisor.v1.ExecEvent.started:type_name -> kaged.sandboxsupervisor.v1.ExecStarted
+	17, // 15: kaged.sandboxsupervisor.v1.ExecEvent.output:type_name -> kaged.sandboxsupervisor.v1.ExecOutput
+	18, // 16: kaged.sandboxsupervisor.v1.ExecEvent.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	47, // 17: kaged.sandboxsupervisor.v1.ExecEvent.refused:type_name -> kaged.common.v1.NetworkAttempt
+	1,  // 18: kaged.sandboxsupervisor.v1.ExecOutput.stream:type_name -> kaged.sandboxsupervisor.v1.Stream
+	2,  // 19: kaged.sandboxsupervisor.v1.ExecExited.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	48, // 20: kaged.sandboxsupervisor.v1.ExecExited.found:type_name -> kaged.common.v1.CageFinding
+	9,  // 21: kaged.sandboxsupervisor.v1.StartProcessRequest.start:type_name -> kaged.sandboxsupervisor.v1.ExecStart
+	29, // 22: kaged.sandboxsupervisor.v1.StartProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	23, // 23: kaged.sandboxsupervisor.v1.AttachProcessEvent.output:type_name -> kaged.sandboxsupervisor.v1.ProcessOutput
+	29, // 24: kaged.sandboxsupervisor.v1.AttachProcessEvent.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	29, // 25: kaged.sandboxsupervisor.v1.AttachProcessEvent.attached:type_name -> kaged.sandboxsupervisor.v1.Process
+	11, // 26: kaged.sandboxsupervisor.v1.ControlProcessRequest.close_stdin:type_name -> kaged.sandboxsupervisor.v1.CloseStdin
+	13, // 27: kaged.sandboxsupervisor.v1.ControlProcessRequest.resize:type_name -> kaged.sandboxsupervisor.v1.Resize
+	14, // 28: kaged.sandboxsupervisor.v1.ControlProcessRequest.signal:type_name -> kaged.sandboxsupervisor.v1.Signal
+	29, // 29: kaged.sandboxsupervisor.v1.EndProcessResponse.process:type_name -> kaged.sandboxsupervisor.v1.Process
+	3,  // 30: kaged.sandboxsupervisor.v1.Process.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	18, // 31: kaged.sandboxsupervisor.v1.Process.exited:type_name -> kaged.sandboxsupervisor.v1.ExecExited
+	29, // 32: kaged.sandboxsupervisor.v1.ListProcessesResponse.processes:type_name -> kaged.sandboxsupervisor.v1.Process
+	48, // 33: kaged.sandboxsupervisor.v1.EndOwnerResponse.found:type_name -> kaged.common.v1.CageFinding
+	48, // 34: kaged.sandboxsupervisor.v1.ReleaseCageResponse.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 35: kaged.sandboxsupervisor.v1.HoldCageRequest.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	46, // 36: kaged.sandboxsupervisor.v1.HoldCageRequest.policy:type_name -> kaged.common.v1.CagePolicy
+	39, // 37: kaged.sandboxsupervisor.v1.HoldCageEvent.opened:type_name -> kaged.sandboxsupervisor.v1.Cage
+	47, // 38: kaged.sandboxsupervisor.v1.HoldCageEvent.network:type_name -> kaged.common.v1.NetworkAttempt
+	38, // 39: kaged.sandboxsupervisor.v1.HoldCageEvent.ended:type_name -> kaged.sandboxsupervisor.v1.CageEnded
+	37, // 40: kaged.sandboxsupervisor.v1.HoldCageEvent.checked:type_name -> kaged.sandboxsupervisor.v1.CageChecked
+	2,  // 41: kaged.sandboxsupervisor.v1.CageEnded.reason:type_name -> kaged.sandboxsupervisor.v1.KillReason
+	48, // 42: kaged.sandboxsupervisor.v1.CageEnded.found:type_name -> kaged.common.v1.CageFinding
+	3,  // 43: kaged.sandboxsupervisor.v1.Cage.owner:type_name -> kaged.sandboxsupervisor.v1.Owner
+	39, // 44: kaged.sandboxsupervisor.v1.ListCagesResponse.cages:type_name -> kaged.sandboxsupervisor.v1.Cage
+	44, // 45: kaged.sandboxsupervisor.v1.ProbeCagesResponse.layers:type_name -> kaged.sandboxsupervisor.v1.CageLayer
+	4,  // 46: kaged.sandboxsupervisor.v1.SandboxService.Exec:input_type -> kaged.sandboxsupervisor.v1.ExecRequest
+	5,  // 47: kaged.sandboxsupervisor.v1.SandboxService.Connect:input_type -> kaged.sandboxsupervisor.v1.ConnectRequest
+	19, // 48: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:input_type -> kaged.sandboxsupervisor.v1.StartProcessRequest
+	21, // 49: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:input_type -> kaged.sandboxsupervisor.v1.AttachProcessRequest
+	24, // 50: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:input_type -> kaged.sandboxsupervisor.v1.ControlProcessRequest
+	26, // 51: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:input_type -> kaged.sandboxsupervisor.v1.EndProcessRequest
+	28, // 52: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:input_type -> kaged.sandboxsupervisor.v1.ListProcessesRequest
+	31, // 53: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:input_type -> kaged.sandboxsupervisor.v1.EndOwnerRequest
+	35, // 54: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:input_type -> kaged.sandboxsupervisor.v1.HoldCageRequest
+	33, // 55: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:input_type -> kaged.sandboxsupervisor.v1.ReleaseCageRequest
+	40, // 56: kaged.sandboxsupervisor.v1.SandboxService.ListCages:input_type -> kaged.sandboxsupervisor.v1.ListCagesRequest
+	42, // 57: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:input_type -> kaged.sandboxsupervisor.v1.ProbeCagesRequest
+	15, // 58: kaged.sandboxsupervisor.v1.SandboxService.Exec:output_type -> kaged.sandboxsupervisor.v1.ExecEvent
+	7,  // 59: kaged.sandboxsupervisor.v1.SandboxService.Connect:output_type -> kaged.sandboxsupervisor.v1.ConnectEvent
+	20, // 60: kaged.sandboxsupervisor.v1.SandboxService.StartProcess:output_type -> kaged.sandboxsupervisor.v1.StartProcessResponse
+	22, // 61: kaged.sandboxsupervisor.v1.SandboxService.AttachProcess:output_type -> kaged.sandboxsupervisor.v1.AttachProcessEvent
+	25, // 62: kaged.sandboxsupervisor.v1.SandboxService.ControlProcess:output_type -> kaged.sandboxsupervisor.v1.ControlProcessResponse
+	27, // 63: kaged.sandboxsupervisor.v1.SandboxService.EndProcess:output_type -> kaged.sandboxsupervisor.v1.EndProcessResponse
+	30, // 64: kaged.sandboxsupervisor.v1.SandboxService.ListProcesses:output_type -> kaged.sandboxsupervisor.v1.ListProcessesResponse
+	32, // 65: kaged.sandboxsupervisor.v1.SandboxService.EndOwner:output_type -> kaged.sandboxsupervisor.v1.EndOwnerResponse
+	36, // 66: kaged.sandboxsupervisor.v1.SandboxService.HoldCage:output_type -> kaged.sandboxsupervisor.v1.HoldCageEvent
+	34, // 67: kaged.sandboxsupervisor.v1.SandboxService.ReleaseCage:output_type -> kaged.sandboxsupervisor.v1.ReleaseCageResponse
+	41, // 68: kaged.sandboxsupervisor.v1.SandboxService.ListCages:output_type -> kaged.sandboxsupervisor.v1.ListCagesResponse
+	43, // 69: kaged.sandboxsupervisor.v1.SandboxService.ProbeCages:output_type -> kaged.sandboxsupervisor.v1.ProbeCagesResponse
+	58, // [58:70] is the sub-list for method output_type
+	46, // [46:58] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() }
@@ -3578,6 +3668,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ExecRequest_CloseStdin)(nil),
 		(*ExecRequest_Resize)(nil),
 		(*ExecRequest_Signal)(nil),
+		(*ExecRequest_Unshare)(nil),
 	}
 	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[2].OneofWrappers = []any{
 		(*ConnectRequest_Start)(nil),
@@ -3587,24 +3678,24 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 		(*ConnectEvent_Connected)(nil),
 		(*ConnectEvent_Data)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[11].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[12].OneofWrappers = []any{
 		(*ExecEvent_Started)(nil),
 		(*ExecEvent_Output)(nil),
 		(*ExecEvent_Exited)(nil),
 		(*ExecEvent_Refused)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[18].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[19].OneofWrappers = []any{
 		(*AttachProcessEvent_Output)(nil),
 		(*AttachProcessEvent_Process)(nil),
 		(*AttachProcessEvent_Attached)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[20].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[21].OneofWrappers = []any{
 		(*ControlProcessRequest_Stdin)(nil),
 		(*ControlProcessRequest_CloseStdin)(nil),
 		(*ControlProcessRequest_Resize)(nil),
 		(*ControlProcessRequest_Signal)(nil),
 	}
-	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[32].OneofWrappers = []any{
+	file_kaged_sandboxsupervisor_v1_sandbox_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*HoldCageEvent_Opened)(nil),
 		(*HoldCageEvent_Network)(nil),
 		(*HoldCageEvent_Ended)(nil),
@@ -3616,7 +3707,7 @@ func file_kaged_sandboxsupervisor_v1_sandbox_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc), len(file_kaged_sandboxsupervisor_v1_sandbox_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

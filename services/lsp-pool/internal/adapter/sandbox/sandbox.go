@@ -2,6 +2,10 @@
 // stream ends the server and everything it has started. A server with a cage also has a HoldCage stream, because the
 // cage of a single command has no permanent home folder.
 //
+// The messages of a server do not pass through the stream: this process takes the server's pipes (package handover),
+// and reads and writes them itself. A relayed message and its answer wake six more goroutines, in two processes across
+// sockets. A supervisor on another machine, or one whose socket this process does not see, relays.
+//
 // Goroutines: per [process] one that reads the stream, and one that reads the stream of its cage. They end with the
 // streams, which Close ends.
 package sandbox
@@ -13,8 +17,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +30,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/sandboxwire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/handover"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/services/lsp-pool/internal/core"
 
@@ -37,17 +46,24 @@ const (
 	// after that.
 	killGrace = time.Second
 	goneGrace = 5 * time.Second
+	// exitGrace is the time for a program that has closed its output to exit by itself, restTime the time to read the
+	// output of an ended one.
+	exitGrace = 200 * time.Millisecond
+	restTime  = 100 * time.Millisecond
 )
 
 // Launcher is a core.Launcher.
 type Launcher struct {
 	client sandboxsupervisorv1.SandboxServiceClient
+	log    *slog.Logger
 }
 
 var _ core.Launcher = (*Launcher)(nil)
 
 // New returns a launcher that uses client.
-func New(client sandboxsupervisorv1.SandboxServiceClient) *Launcher { return &Launcher{client} }
+func New(client sandboxsupervisorv1.SandboxServiceClient, log *slog.Logger) *Launcher {
+	return &Launcher{client, log}
+}
 
 type stream = grpc.BidiStreamingClient[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
@@ -75,7 +91,7 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 	}
 	start := &sandboxsupervisorv1.ExecStart{
 		Owner: sandboxwire.Owner(spec.Owner), Argv: spec.Argv, Cwd: spec.Dir, Env: spec.Env, Cage: spec.Cage.Proto(),
-		ProjectRoot: spec.Root, CageId: cage,
+		ProjectRoot: spec.Root, CageId: cage, Share: true,
 	}
 	err = st.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Start{Start: start}})
 	if err != nil && !errors.Is(err, io.EOF) { // the first Recv returns the refusal
@@ -88,18 +104,42 @@ func (l *Launcher) Launch(ctx context.Context, spec core.Spec) (core.Process, er
 		}
 		return nil, fault.From(err)
 	}
-	if event.GetStarted() == nil {
+	run := event.GetStarted()
+	if run == nil {
 		return nil, fault.New(fault.Unavailable,
 			"The sandbox supervisor did not say that the language server runs.").With("subsystem", "sandbox-supervisor")
 	}
-	started = true
-	out, in := io.Pipe()
 	p := &process{
-		client: l.client, stream: st, cancel: cancel, id: event.GetStarted().GetExecId(),
-		pid: event.GetStarted().GetPid(), out: out, ended: make(chan struct{}), turn: make(chan struct{}, 1),
+		client: l.client, stream: st, cancel: cancel, id: run.GetExecId(), pid: run.GetPid(),
+		ended: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
-	go p.read(in)
+	if err := l.connect(p, run); err != nil {
+		return nil, err
+	}
+	started = true
+	go p.read()
 	return p, nil
+}
+
+// connect gives a process its input and output: the pipes of the program, or the stream.
+func (l *Launcher) connect(p *process, run *sandboxsupervisorv1.ExecStarted) error {
+	if run.GetTicket() != "" {
+		err := p.take(run)
+		if err == nil {
+			return nil
+		}
+		l.log.Info("the messages of language servers are relayed by sandbox-supervisor, because their pipes cannot be taken",
+			"socket", run.GetSocket(), "error", err)
+		err = p.stream.Send(&sandboxsupervisorv1.ExecRequest{Request: &sandboxsupervisorv1.ExecRequest_Unshare{
+			Unshare: &sandboxsupervisorv1.Unshare{},
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	p.relayed, p.relay = io.Pipe()
+	p.output = p.relayed
+	return nil
 }
 
 // hold creates the cage of a server and holds it until ctx ends. It returns the cage's id, "" for a server without a
@@ -149,17 +189,42 @@ type process struct {
 	cancel context.CancelFunc
 	id     string
 	pid    int64
-	out    *io.PipeReader
 	ended  chan struct{} // closed at the end of the stream
 	turn   chan struct{} // holds a token while a request is sent
+
+	output io.ReadCloser // the pipe from the program, or relayed
+	silent atomic.Bool   // output has ended
+
+	input   *os.File        // the pipe to the program, nil if the stream relays
+	raw     syscall.RawConn // of input
+	out     *os.File        // output, nil if the stream relays
+	relayed *io.PipeReader  // the other end of relay
+	relay   *io.PipeWriter  // receives the relayed output, nil with the program's pipes
 
 	mu   sync.Mutex // guards the fields below
 	log  []byte
 	exit contract.Exit
 }
 
-// read passes the program's output to in until the stream ends.
-func (p *process) read(in *io.PipeWriter) {
+// take takes the pipes of the program.
+func (p *process) take(run *sandboxsupervisorv1.ExecStarted) error {
+	files, err := handover.Take(run.GetSocket(), run.GetTicket())
+	if err != nil {
+		return err
+	}
+	if len(files) != 2 {
+		for _, f := range files {
+			f.Close()
+		}
+		return errors.New("the ticket is for other files")
+	}
+	p.input, p.out, p.output = files[0], files[1], files[1]
+	p.raw, err = p.input.SyscallConn()
+	return err
+}
+
+// read receives the events of the stream until its end, and passes relayed output on.
+func (p *process) read() {
 	defer close(p.ended)
 	defer p.cancel() // ends the cage
 	for {
@@ -170,23 +235,33 @@ func (p *process) read(in *io.PipeWriter) {
 				p.exit.Reason = contract.ReasonLost
 			}
 			p.mu.Unlock()
-			in.CloseWithError(io.EOF)
+			p.finish()
 			return
 		}
 		switch e := event.GetEvent().(type) {
 		case *sandboxsupervisorv1.ExecEvent_Output:
-			if e.Output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR {
+			switch {
+			case e.Output.GetStream() == sandboxsupervisorv1.Stream_STREAM_STDERR:
 				p.keep(e.Output.GetData())
-				continue
+			case p.relay != nil:
+				_, _ = p.relay.Write(e.Output.GetData()) // it fails when the reader is closed; the end is awaited nevertheless
 			}
-			_, _ = in.Write(e.Output.GetData()) // it fails when the reader is closed; the program's end is awaited nevertheless
 		case *sandboxsupervisorv1.ExecEvent_Exited:
 			p.mu.Lock()
 			p.exit = sandboxwire.FromExit(e.Exited)
 			p.mu.Unlock()
-			in.CloseWithError(io.EOF)
+			p.finish()
 		}
 	}
+}
+
+// finish ends the output. An unrelated process may hold the pipe open.
+func (p *process) finish() {
+	if p.relay != nil {
+		p.relay.CloseWithError(io.EOF)
+		return
+	}
+	_ = p.out.SetReadDeadline(time.Now().Add(restTime)) // it fails if the pipe is closed
 }
 
 // keep keeps the end of standard error.
@@ -200,10 +275,34 @@ func (p *process) keep(data []byte) {
 }
 
 // Read implements io.Reader.
-func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
+func (p *process) Read(b []byte) (int, error) {
+	n, err := p.output.Read(b)
+	if err != nil {
+		p.silent.Store(true)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// TryWrite implements [contentlength.TryWriter].
+func (p *process) TryWrite(b []byte) (n int) {
+	if p.raw == nil {
+		return 0
+	}
+	_ = p.raw.Write(func(fd uintptr) bool { // it fails if the pipe is closed; so does the Write that follows
+		n, _ = syscall.Write(int(fd), b)
+		return true
+	})
+	return max(n, 0)
+}
 
 // Write sends input.
 func (p *process) Write(b []byte) (int, error) {
+	if p.input != nil {
+		return p.input.Write(b)
+	}
 	for sent := 0; sent < len(b); {
 		n := min(len(b)-sent, stdinPiece)
 		p.turn <- struct{}{}
@@ -219,12 +318,24 @@ func (p *process) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close kills the program and returns when it has ended with everything it has started. A program that does not read
-// its input may block a Write, and so the sending of the signal. Then the end of the stream kills the program, and
-// Close asks the supervisor until it has ended.
+// Close kills the program and returns when it has ended with everything it has started. A program that has closed its
+// output exits by itself, with an exit code of its own. If messages are relayed, a program that does not read its input
+// may block a Write, and so the sending of the signal. Then the end of the stream kills the program, and Close asks the
+// supervisor until it has ended.
 func (p *process) Close() error {
 	defer p.cancel()
-	_ = p.out.Close()
+	if p.silent.Load() {
+		timer := time.NewTimer(exitGrace)
+		defer timer.Stop()
+		select {
+		case <-p.ended:
+		case <-timer.C:
+		}
+	}
+	_ = p.output.Close()
+	if p.input != nil {
+		_ = p.input.Close()
+	}
 	timer := time.NewTimer(killGrace)
 	defer timer.Stop()
 	select {

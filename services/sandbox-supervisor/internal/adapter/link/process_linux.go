@@ -152,6 +152,12 @@ func (p *process) Write(data []byte) error { return p.streams.Write(data) }
 // CloseInput implements core.Process.
 func (p *process) CloseInput() { p.streams.CloseInput() }
 
+// Share implements core.Process.
+func (p *process) Share() string { return p.streams.Offer() }
+
+// Unshare implements core.Process.
+func (p *process) Unshare() { p.streams.Withdraw() }
+
 // Resize implements core.Process.
 func (p *process) Resize(size core.Size) bool { return p.streams.Resize(size) }
 

@@ -5,6 +5,9 @@
 // Output is read only as fast as it is consumed and is not buffered, so a consumer that stops reading makes the process
 // wait and costs no memory. After the end of the process its remaining output is still read. If an unrelated process
 // holds the other side open, the output ends with the first short pause.
+//
+// The pipes of standard input and output can be offered to the process's caller; see package handover. While they are
+// offered and after they were taken, Copy passes only standard error.
 package stdio
 
 import (
@@ -16,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/handover"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
 )
 
@@ -39,6 +43,10 @@ type Streams struct {
 	input  *os.File   // nil when closed; for a terminal the same file as its output
 	closed bool       // whether Close was called
 	inLine bool       // whether the last input to the terminal lacked a line end
+	over   bool       // whether End was called
+
+	offer *handover.Offer // the offer of input and standard output, nil without one
+	back  chan struct{}   // closed when the offer was withdrawn
 }
 
 type output struct {
@@ -115,16 +123,68 @@ func pollable(fd int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// End records that the process and all its descendants have ended: writing ends at once, and reading within wait.
-func (s *Streams) End(wait time.Duration) {
-	for _, out := range s.outputs {
-		_ = out.file.SetReadDeadline(time.Now().Add(wait))
-	}
+// Offer offers standard input and output, and returns the ticket; "" for a terminal and for an ended process. Call it
+// at most once, and before Copy.
+func (s *Streams) Offer() (ticket string) {
 	s.mu.Lock()
-	if s.input != nil {
+	defer s.mu.Unlock()
+	if s.terminal || s.over || s.input == nil {
+		return ""
+	}
+	s.offer, s.back = handover.New(s.input, s.outputs[0].file), make(chan struct{})
+	return s.offer.Ticket()
+}
+
+// Withdraw ends an offer that was not taken.
+func (s *Streams) Withdraw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.withdraw()
+}
+
+// withdraw ends an offer that was not taken. It reports whether input and standard output belong to these streams. s.mu
+// is held.
+func (s *Streams) withdraw() bool {
+	if s.offer == nil {
+		return true
+	}
+	select {
+	case <-s.back:
+		return true
+	default:
+	}
+	if !s.offer.Withdraw() {
+		return false
+	}
+	close(s.back)
+	return true
+}
+
+// owned returns the outputs that belong to these streams.
+func (s *Streams) owned() []output {
+	if s.offer == nil {
+		return s.outputs
+	}
+	select {
+	case <-s.back:
+		return s.outputs
+	case <-s.offer.Taken():
+		return s.outputs[1:]
+	}
+}
+
+// End records that the process and all its descendants have ended: writing ends at once, and reading within wait. Taken
+// files are left to the taker.
+func (s *Streams) End(wait time.Duration) {
+	s.mu.Lock()
+	s.over = true
+	if s.withdraw() && s.input != nil {
 		_ = s.input.SetWriteDeadline(time.Unix(1, 0))
 	}
 	s.mu.Unlock()
+	for _, out := range s.owned() {
+		_ = out.file.SetReadDeadline(time.Now().Add(wait))
+	}
 	close(s.ended)
 }
 
@@ -133,8 +193,11 @@ func (s *Streams) End(wait time.Duration) {
 func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	var turn sync.Mutex // held while sink runs
 	var wg sync.WaitGroup
-	for _, out := range s.outputs {
+	for i, out := range s.outputs {
 		wg.Go(func() {
+			if i == 0 && len(s.owned()) < len(s.outputs) {
+				return
+			}
 			s.copy(out, func(data []byte) {
 				turn.Lock()
 				defer turn.Unlock()
@@ -201,7 +264,7 @@ func (s *Streams) rest(out output, buf []byte, sink func([]byte)) {
 // Write writes to the standard input. It blocks until the input is read, or until End.
 func (s *Streams) Write(data []byte) error {
 	s.mu.Lock()
-	file := s.input
+	file := s.mine()
 	if file != nil && len(data) > 0 {
 		s.inLine = data[len(data)-1] != '\n'
 	}
@@ -213,12 +276,27 @@ func (s *Streams) Write(data []byte) error {
 	return err
 }
 
+// mine returns the file of the standard input, nil if it is closed, offered or taken. s.mu is held.
+func (s *Streams) mine() *os.File {
+	if s.offer == nil {
+		return s.input
+	}
+	select {
+	case <-s.back:
+		return s.input
+	default:
+		return nil
+	}
+}
+
 // CloseInput ends the standard input. For a terminal it writes the end-of-file character, twice if a line was begun,
 // because the first then only ends that line.
 func (s *Streams) CloseInput() {
 	s.mu.Lock()
-	file, inLine := s.input, s.inLine
-	s.input = nil
+	file, inLine := s.mine(), s.inLine
+	if file != nil {
+		s.input = nil
+	}
 	s.mu.Unlock()
 	switch {
 	case file == nil:
@@ -273,11 +351,11 @@ func (s *Streams) Hidden() (hidden bool) {
 func (s *Streams) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, out := range s.outputs {
-		out.file.Close()
-	}
-	if s.input != nil {
+	if s.withdraw() && s.input != nil {
 		s.input.Close()
+	}
+	for _, out := range s.owned() {
+		out.file.Close()
 	}
 	s.input, s.closed = nil, true
 }
