@@ -54,6 +54,8 @@ func newDirect(name string, log *slog.Logger) *direct {
 	d.channel.WithServerUnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			defer callOf(ctx).left()
+			ctx, cancel := context.WithCancel(served{ctx})
+			defer cancel()
 			return unary(ctx, req, info, next)
 		})
 	d.channel.WithServerStreamInterceptor(
@@ -208,6 +210,15 @@ func (s servedStream) SendMsg(m any) error {
 		return status.FromContextError(s.Context().Err()).Err()
 	}
 	return err
+}
+
+// served is the context of a handler of a unary call. The channel's own one hides that it is cancelled with the
+// client's, so that each context made of it would have a goroutine that waits for the cancellation.
+type served struct{ context.Context }
+
+// AfterFunc is looked for by package context.
+func (s served) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(inprocgrpc.ClientContext(s), f)
 }
 
 // cloner copies messages between the two sides, because each side owns its messages. A message of a stream is copied

@@ -15,19 +15,21 @@ func Lasting(
 	end func(context.Context) error,
 ) (lasting context.Context, stop func()) {
 	lasting, cut := context.WithCancel(context.WithoutCancel(ctx))
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-lasting.Done():
-			return
-		case <-ctx.Done():
-		}
+	ended := make(chan struct{})
+	// Nearly every call ends before ctx. A goroutine that waits for ctx would cost it two switches of goroutines.
+	unused := context.AfterFunc(ctx, func() {
+		defer close(ended)
 		defer cut()
 		bounded, cancel := context.WithTimeout(lasting, patience)
 		defer cancel()
-		if end(bounded) == nil {
+		if bounded.Err() == nil && end(bounded) == nil {
 			<-bounded.Done()
 		}
 	})
-	return lasting, func() { cut(); watching.Wait() }
+	return lasting, sync.OnceFunc(func() {
+		cut()
+		if !unused() {
+			<-ended
+		}
+	})
 }
