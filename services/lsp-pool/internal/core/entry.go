@@ -28,6 +28,8 @@ type Entry struct {
 	Versions bool
 	// Status is true if the first command's server reports by experimental/serverStatus when it has loaded.
 	Status bool
+	// Asks is true if the first command's server requests its settings, so that they are not sent unasked.
+	Asks bool
 	// Env names further variables of kaged's own environment for the server.
 	Env []string
 	// Vars are further variables for the server. Read are paths outside the project that its cage may read.
@@ -47,6 +49,8 @@ func Builtin() []Entry {
 			Lang: "go", Extensions: map[string]string{".go": "go"},
 			Commands: [][]string{{"gopls"}}, Install: "go install golang.org/x/tools/gopls@latest",
 			Markers: []string{"go.work", "go.mod"},
+			// Unasked settings make the server request them twice more before its first answer.
+			Asks: true,
 			// The server offers fixes for published diagnostics. It publishes some versions twice, the first time without all
 			// errors, so for other purposes diagnostics are pulled.
 			Settings: map[string]any{"diagnosticsDelay": "0s"}, Pulls: true, Versions: true,
@@ -141,6 +145,7 @@ func With(list []Entry, overrides map[string]Override) []Entry {
 		e := &list[i]
 		if len(o.Command) > 0 {
 			e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{o.Command}, false, false, false, nil
+			e.Asks = false
 		}
 		if len(o.Extensions) > 0 {
 			e.Extensions = map[string]string{}

@@ -275,8 +275,8 @@ type Tree interface {
 type tree struct {
 	pool  *Pool
 	root  string
-	watch Tree
-	users int // guarded by pool.mu
+	watch func() Tree // the first call reads the files; others wait for it
+	users int         // guarded by pool.mu
 
 	mu   sync.Mutex // guards the fields below
 	seq  uint64
@@ -294,22 +294,28 @@ type lease struct {
 	release func()
 }
 
-// lease returns a use of the tree of a root.
+// lease returns a use of the tree of a root. The files are watched from the return of the first call of watch on.
 func (p *Pool) lease(root string) *lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.trees[root]
 	if t == nil {
-		t = &tree{pool: p, root: root, watch: p.watch(root), last: map[string]seen{}}
+		t = &tree{
+			pool: p, root: root, watch: sync.OnceValue(func() Tree { return p.watch(root) }), last: map[string]seen{},
+		}
 		p.trees[root] = t
 	}
 	t.users++
 	return &lease{t, sync.OnceFunc(func() {
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		if t.users--; t.users == 0 {
+		t.users--
+		last := t.users == 0
+		if last {
 			delete(p.trees, root)
-			t.watch.Close()
+		}
+		p.mu.Unlock()
+		if last {
+			t.watch().Close()
 		}
 	})}
 }
@@ -334,7 +340,7 @@ func (t *tree) since(ctx context.Context, position uint64, known []lsp.Change) (
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.add(known)
-	t.add(t.watch.Changes(ctx))
+	t.add(t.watch().Changes(ctx))
 	if t.seq == position { // before most queries no file has changed, and last has every file that has ever changed
 		return nil, position
 	}

@@ -224,7 +224,9 @@ func (s *server) release() {
 	s.pool.opts.Records.Add(list...)
 }
 
-// start starts the program and connects to it.
+// start starts the program and connects to it. The files are read while the program starts.
+//
+// Goroutines: one that reads the files and ends before start returns.
 func (s *server) start(ctx context.Context) (*running, error) {
 	root, err := paths.OpenRoot(s.view.Root)
 	if err != nil {
@@ -238,12 +240,14 @@ func (s *server) start(ctx context.Context) (*running, error) {
 			root.Close()
 		}
 	}()
+	var reading sync.WaitGroup
+	reading.Go(func() { run.tree.watch() })
+	defer reading.Wait()
 	command, err := s.startFirst(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	done = true
-	run.seen = run.tree.position()
 	s.mu.Lock()
 	s.command = command
 	s.note("code.lsp.server_spawned", map[string]any{"command": strings.Join(command, " ")})
@@ -276,15 +280,17 @@ func (s *server) startFirst(ctx context.Context, run *running) (command []string
 	return nil, cmp.Or(failed, s.notStarted(err, command))
 }
 
-// connect performs the handshake.
+// connect performs the handshake, once the files are watched: from then on the server may read them.
 func (s *server) connect(ctx context.Context, run *running) (err error) {
+	run.tree.watch()
+	run.seen = run.tree.position()
 	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
 	defer cancel()
 	run.client, err = lsp.Connect(starting, run.process, lsp.Options{
 		Files: files{run.root}, Root: run.root.Path(), Settings: s.entry.Settings, Language: s.entry.language,
 		MessageBytes: s.pool.opts.MessageBytes, DocumentBytes: s.pool.opts.DocumentBytes, Documents: s.pool.opts.Documents,
 		Quiet: s.pool.opts.Quiet, Pulls: s.entry.Pulls, Versions: s.entry.Versions,
-		Status: s.entry.Status,
+		Status: s.entry.Status, Asks: s.entry.Asks,
 	})
 	return err
 }

@@ -42,6 +42,7 @@ func (v View) entries(list []Entry) []Entry {
 			list = slices.Delete(list, i, i+1)
 		}
 		e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{d.Command}, false, false, false, nil
+		e.Asks = false
 		if len(d.Extensions) > 0 {
 			e.Extensions = map[string]string{}
 			for _, ext := range d.Extensions {

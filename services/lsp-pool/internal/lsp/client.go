@@ -49,6 +49,8 @@ type Options struct {
 	// Status is true if the server reports by experimental/serverStatus when it has loaded. It counts as loading until
 	// then.
 	Status bool
+	// Asks is true if the server requests its settings; otherwise they are sent after the handshake.
+	Asks bool
 	// Quiet applies to servers that name no versions: diagnostics of a file count as complete after this time without
 	// a publication.
 	Quiet time.Duration
@@ -143,7 +145,7 @@ func (c *Client) initialize(ctx context.Context) error {
 	if err := c.notify("initialized", struct{}{}); err != nil {
 		return err
 	}
-	if c.opts.Settings == nil {
+	if c.opts.Settings == nil || c.opts.Asks {
 		return nil
 	}
 	return c.notify("workspace/didChangeConfiguration", map[string]any{"settings": c.opts.Settings})
@@ -264,8 +266,7 @@ func (c *Client) Tasks() []Task {
 
 // Settle waits until the server has no task, until ctx ends, or until the time limit.
 func (c *Client) Settle(ctx context.Context, limit time.Duration) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	var over <-chan time.Time
 	for {
 		c.mu.Lock()
 		busy, changed := len(c.tasks) > 0, c.changed
@@ -273,9 +274,12 @@ func (c *Client) Settle(ctx context.Context, limit time.Duration) {
 		if !busy {
 			return
 		}
+		if over == nil {
+			over = time.After(limit)
+		}
 		select {
 		case <-changed:
-		case <-timer.C:
+		case <-over:
 			return
 		case <-c.Done():
 			return
