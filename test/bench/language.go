@@ -37,7 +37,7 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	if err := l.write(); err != nil {
 		return nil, err
 	}
-	bare, err := startBare(ctx, l.dir, w.dir)
+	bare, err := startBare(ctx, l.dir, w.dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,8 @@ type files struct {
 	io.WriteCloser
 }
 
-func startBare(ctx context.Context, project, home string) (_ *bareServer, err error) {
+// startBare starts a server. settings are sent with the handshake; they may be nil.
+func startBare(ctx context.Context, project, home string, settings map[string]any) (_ *bareServer, err error) {
 	b := &bareServer{
 		cmd: exec.Command("gopls"), uri: "file://" + filepath.Join(project, "main.go"), published: make(chan int, 1000),
 	}
@@ -279,7 +280,7 @@ func startBare(ctx context.Context, project, home string) (_ *bareServer, err er
 	b.conn = jsonrpc2.NewConn(ctx, stream, jsonrpc2.HandlerWithError(b.told))
 	folder := map[string]string{"uri": "file://" + project, "name": "m"}
 	err = b.conn.Call(ctx, "initialize", map[string]any{
-		"rootUri": folder["uri"], "workspaceFolders": []any{folder},
+		"rootUri": folder["uri"], "workspaceFolders": []any{folder}, "initializationOptions": settings,
 		"capabilities": map[string]any{"textDocument": map[string]any{
 			"publishDiagnostics": map[string]any{"versionSupport": true},
 		}},
