@@ -105,8 +105,9 @@ func spoilt(t *testing.T, statement string) *Service {
 // If the database has a newer schema, the service ends with an error instead of waiting.
 func TestNewerSchema(t *testing.T) {
 	t.Parallel()
-	if err := spoilt(t, "update session_manager.schema_version set version = version + 1").
-		Run(t.Context()); !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
+	err := spoilt(t, "update session_manager.schema_version "+
+		"set (version, compatible_from) = (version + 1, version + 1)").Run(t.Context())
+	if !errors.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("the service ended with %v", err)
 	}
 }

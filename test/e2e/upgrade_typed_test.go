@@ -158,7 +158,8 @@ func (c *constellation) newerSchema(t *testing.T, owner, howto string) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "update session_manager.schema_version set version = version + 1"); err != nil {
+	if _, err := conn.Exec(t.Context(), "update session_manager.schema_version "+
+		"set (version, compatible_from) = (version + 1, version + 1)"); err != nil {
 		t.Fatal(err)
 	}
 	_, sentence, _ := strings.Cut(howto, "refuses to start:\n\n```\n")
