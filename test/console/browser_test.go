@@ -41,8 +41,8 @@ type world struct {
 	owner string
 }
 
-// start runs a kaged with a fake model.
-func start(t testing.TB, answers fakellm.Func) *world {
+// start runs a kaged with a fake model. toml is added to its configuration.
+func start(t testing.TB, answers fakellm.Func, toml ...string) *world {
 	t.Helper()
 	owner, app := pgtest.URLs(t)
 	w := &world{model: fakellm.Start(t), env: []string{
@@ -52,7 +52,7 @@ func start(t testing.TB, answers fakellm.Func) *world {
 	if answers != nil {
 		w.model.Handle(answers)
 	}
-	w.World = kagedtest.NewWorld(t, kagedtest.FakeModels(w.model, "anthropic"))
+	w.World = kagedtest.NewWorld(t, kagedtest.FakeModels(w.model, "anthropic")+strings.Join(toml, ""))
 	w.dir = w.Project(t)
 	w.up(t)
 	return w

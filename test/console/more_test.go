@@ -84,8 +84,8 @@ func TestBudgetOfASessionInThePage(t *testing.T) {
 }
 
 // A project file that grants more than the approved version is shown with the widening keys and as a diff, with hidden
-// characters escaped. The approved version applies until the operator approves the new one, and no key on the page
-// approves it.
+// characters escaped, and the inbox counts it. The approved version applies until the operator approves the new one,
+// and no key on the page approves it.
 func TestApprovalOfAProjectFile(t *testing.T) {
 	w := start(t, typed)
 	w.session(t, "before", "")
@@ -93,7 +93,9 @@ func TestApprovalOfAProjectFile(t *testing.T) {
 	kagedtest.Write(t, w.dir, ".kaged/project.yaml",
 		strings.Replace(file, "max_steps: 20", "max_steps: 90 # \u202E no harm", 1))
 	b := newBrowser(t, w)
-	b.open(t, w, "/projects/wordcount")
+	b.shows(t, "grant more than the approved version")
+	b.until(t, "the title counts", `document.title.startsWith("(1) ")`)
+	b.run(t, "to it", chromedp.Click(`//a[.="Compare them"]`))
 	b.shows(t, "Needs your answer")
 	b.shows(t, "max_steps")
 	b.shows(t, "20 → 90")
@@ -111,6 +113,7 @@ func TestApprovalOfAProjectFile(t *testing.T) {
 	}
 	b.run(t, "approve", chromedp.Click(chromedp.CSS(".ask .allow")))
 	b.hides(t, "Needs your answer")
+	b.until(t, "the title counts no more", `document.title.startsWith("wordcount")`)
 	if got := state(); got.State != "approved" {
 		t.Errorf("it is %s after the answer", got.State)
 	}

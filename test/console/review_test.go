@@ -106,6 +106,10 @@ func TestReview(t *testing.T) {
 		t.Errorf("said %q, want %q", said, want)
 	}
 	w.idle(t, id)
+	b.open(t, w, "/sessions/"+id+"?view=review")
+	b.until(t, "they are sent and no longer kept",
+		`document.querySelector(".review-bar .primary").innerText === "Send comments" && document.querySelector(".line.add")`)
+	b.run(t, "back", chromedp.Click(`//button[contains(., "Conversation")]`))
 
 	// A comment on a removed line is listed as such.
 	b.run(t, "changes", chromedp.Click(`//button[.="Changes"]`), chromedp.WaitVisible(chromedp.CSS(".review-file")))

@@ -56,6 +56,9 @@ export function bytes(n: number): string {
 /** agentName returns an agent's tree path without its technical parts. */
 export const agentName = (path: string) => path.replace(/^primary(\.subagents\.)?/, "").replaceAll(".subagents.", " / ") || "primary";
 
+/** keyName returns the place of a key in the project file: its agent, without the technical parts, and its name. */
+export const keyName = (path: string) => agentName(path).replace(/^\./, "primary.");
+
 export const firstLine = (text: string, limit = 120) => {
   const line = text.trim().split("\n", 1)[0] ?? "";
   return line.length > limit ? `${line.slice(0, limit)}…` : line;

@@ -11,6 +11,9 @@ const seldom = 15_000;
 const atWork = 5000;
 const atRest = 60_000;
 
+/** The number of projects whose files are compared with their approved versions. */
+const comparedProjects = 20;
+
 const lookedKey = "kaged.looked";
 /** The number of failed runs that are remembered as looked at. */
 const lookedKept = 500;
@@ -35,6 +38,8 @@ class Inbox {
   processes = $state.raw<ListProcessesResponse>({ processes: [], cages: [], runs: [] });
   projects = $state.raw<ProjectSummary[]>([]);
   spend = $state.raw<GetSpendResponse | null>(null);
+  /** The projects whose changed files wait for the operator's approval. */
+  changed = $state.raw<ProjectSummary[]>([]);
   more = $state(false);
   loaded = $state(false);
   error = $state.raw<unknown>(null);
@@ -42,7 +47,7 @@ class Inbox {
   notify = $state(localStorage.getItem("kaged.notify") === "yes");
   /** The sessions whose latest run has failed, unless the operator has looked at it. */
   failed = $derived(this.sessions.filter((one) => hasFailed(one) && !this.looked.has(one.last_run?.id ?? one.id)));
-  waiting = $derived(this.approvals.length + this.failed.length);
+  waiting = $derived(this.approvals.length + this.changed.length + this.failed.length);
   private looked = $state.raw(new Set<string>(readLooked()));
   private timer: ReturnType<typeof setTimeout> | undefined;
   private known = new Set<string>();
@@ -97,6 +102,7 @@ class Inbox {
         const [projects, spend] = await Promise.all([kaged.call("GET /api/v1/projects", { limit: 200 }), kaged.call("GET /api/v1/spend")]);
         this.projects = projects.items;
         this.spend = spend;
+        void this.readChanged();
       }
       this.tell(approvals.items, sessions.items);
       this.approvals = approvals.items;
@@ -114,6 +120,17 @@ class Inbox {
     }
     if (desk.live) this.soon(!document.hidden && this.processes.runs.length ? atWork : atRest);
     else this.soon(document.hidden ? seldom : often);
+  }
+
+  /** readChanged looks for changed project files, of the projects that were used last. */
+  private async readChanged(): Promise<void> {
+    const used = this.projects.filter((one) => one.state === "ready").sort((a, b) => (b.last_opened_at ?? 0) - (a.last_opened_at ?? 0)).slice(0, comparedProjects);
+    try {
+      const states = await Promise.all(used.map((one) => kaged.call("GET /api/v1/projects/{id}/approval", { id: one.id })));
+      this.changed = used.filter((_, i) => states[i]!.state === "required");
+    } catch {
+      // The next reading repeats it.
+    }
   }
 
   /** look remembers that the operator has looked at a failure: of a session, or of the session in view. */

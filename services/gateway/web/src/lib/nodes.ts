@@ -110,8 +110,9 @@ function make(node: Content, depth: number): Drawn {
       return put(list, node.children);
     }
     case "listItem": {
-      const item = element("li");
-      if (typeof node.checked === "boolean") item.append(element("span", "check", node.checked ? "☑" : "☐"), " ");
+      if (typeof node.checked !== "boolean") return put(element("li"), node.children);
+      const item = element("li", "task");
+      item.append(element("span", "check", node.checked ? "☑" : "☐"), " ");
       return put(item, node.children);
     }
     case "link": return put(element("span"), node.children, document.createElement("a")) && linked(drawn, node.url);

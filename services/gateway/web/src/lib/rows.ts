@@ -8,6 +8,7 @@ export type Row =
   | { key: string; kind: "block"; block: Shown; live: boolean; turn: number }
   | { key: string; kind: "group"; calls: ToolCall[]; turn: number }
   | { key: string; kind: "wait"; text: string; turn: number }
+  | { key: string; kind: "asked"; by: string; text: string; turn: number }
   | { key: string; kind: "end"; log: Log; turn: number };
 
 /** Density is the level of detail: texts only, the default, or everything. */
@@ -79,6 +80,7 @@ function estimate(row: Row): number {
   switch (row.kind) {
     case "turn": return 58 + 24 * lines(row.turn.text, 90);
     case "end": return row.log.error || stopText(row.log) ? 62 : 34;
+    case "asked": return 58 + 24 * lines(row.text, 90);
     case "wait": return 30;
     case "group": return 32;
     case "block":
@@ -132,14 +134,15 @@ export function logRows(log: Log, density: Density, turn: number, rows: Row[] = 
   if (log.live && (last < 0 || blocks[last]!.kind === "tool" && (blocks[last] as { call: ToolCall }).call.output !== null)) {
     rows.push({ key: `${log.key}/wait`, kind: "wait", text: log.model ? `waiting for ${log.model}` : "starting", turn });
   }
-  if (!log.live && (blocks.length > 0 || log.error || stopText(log))) rows.push({ key: `${log.key}/end`, kind: "end", log, turn });
+  // A withdrawn message has an end and no answer.
+  if (!log.live && (blocks.length > 0 || log.error || log.stored && stopText(log))) rows.push({ key: `${log.key}/end`, kind: "end", log, turn });
   return rows;
 }
 
 /** stopText returns the reason for an incomplete answer, and "" for a complete answer or one with an error. */
 export function stopText(log: Log): string {
   if (log.error) return "";
-  if (log.stop === "aborted") return "Stopped. The completed work is kept.";
+  if (log.stop === "aborted") return shown(log).length > 0 ? "Stopped. The completed work is kept." : "Stopped before an answer.";
   return log.stop === "length" ? "The answer ends here: it reached the model's limit of output." : "";
 }
 

@@ -180,6 +180,8 @@ export class SessionView {
     switch (frame.type) {
       case "session.state":
         if (this.session) this.session = { ...this.session, state: frame.payload.state as Session["state"], blocked_reason: frame.payload.blocked_reason ?? null };
+        // A waiting message has no frame of its own.
+        if (frame.payload.state === "queued") void this.reread(this.readMessages());
         break;
       case "run.started":
         if (this.session) this.session = { ...this.session, current_run: frame.payload.run_id };
@@ -374,14 +376,24 @@ export class SessionView {
     if (!session.current_run) return;
     const run = await kaged.call("GET /api/v1/sessions/{session_id}/runs/{run_id}", { session_id: this.id, run_id: session.current_run });
     const live = this.link === "live" || this.reads;
-    if (run.message_id) this.transcript.steps(this.transcript.logs, run.message_id, run.id, run.steps, live);
+    if (!run.message_id) return;
+    this.transcript.steps(this.transcript.logs, run.message_id, run.id, run.steps, live);
+    // Without a connection too, its answer is not over.
+    const log = this.transcript.logs.get(run.message_id);
+    if (log && !log.stored && run.ended_at === null) log.live = true;
   }
 
-  /** readChild returns the log of a child agent, from its stored steps if no frames of it were received. */
+  /** readChild returns the log of a child agent, from its stored steps if no frames of it were received, and reads its prompt. */
   async readChild(invocation: string): Promise<Log | undefined> {
     const known = this.transcript.children.get(invocation);
-    if (known && known.blocks.length + known.seen.length > 0) return known;
+    const has = known !== undefined && known.blocks.length + known.seen.length > 0;
+    if (has && this.transcript.asked.has(invocation)) return known;
     const detail = await kaged.call("GET /api/v1/sessions/{session_id}/invocations/{invocation_id}", { session_id: this.id, invocation_id: invocation });
+    this.transcript.asked.set(invocation, detail.prompt ?? "");
+    if (has) {
+      this.tick++;
+      return known;
+    }
     this.transcript.steps(this.transcript.children, invocation, detail.run_id, detail.run_steps, false);
     const log = this.transcript.children.get(invocation);
     if (log) log.live = ["pending", "running"].includes(detail.state);

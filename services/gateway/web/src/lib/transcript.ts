@@ -90,6 +90,8 @@ export class Transcript {
   /** The logs of child agents, by invocation. */
   readonly children = new Map<string, Log>();
   readonly agents = new Map<string, Agent>();
+  /** The prompts of child agents, by invocation. */
+  readonly asked = new Map<string, string>();
   readonly network: Attempt[] = [];
   /** Events of a run that are not part of a message. */
   readonly notices = new Map<string, Notice[]>();
