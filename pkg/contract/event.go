@@ -30,6 +30,10 @@ type MessageStart struct {
 	StartedAt               int64
 }
 
+// HistoryWanted answers the offered beginnings of a run's conversation. After is the hash of the beginning that the
+// harness has kept, or empty; see [Chain].
+type HistoryWanted struct{ After string }
+
 // SessionStarted holds the additions of hooks to the system prompt of the root agent, from a session's first run on.
 type SessionStarted struct{ Injections []Injection }
 
@@ -234,6 +238,7 @@ func (CageChanged) event()       {}
 func (NetworkTried) event()      {}
 func (AuditMoved) event()        {}
 func (SessionStarted) event()    {}
+func (HistoryWanted) event()     {}
 func (AgentStarted) event()      {}
 func (AgentEnded) event()        {}
 func (Finished) event()          {}

@@ -4,6 +4,7 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -39,12 +40,28 @@ func (m Message) Same(o Message) bool {
 	return m.Role == o.Role && len(m.Blocks) == len(o.Blocks) && unsafe.SliceData(m.Blocks) == unsafe.SliceData(o.Blocks)
 }
 
+// Equal reports whether two messages have the same author and content.
+func Equal(a, b Message) bool {
+	return a.Role == b.Role && slices.EqualFunc(a.Blocks, b.Blocks, equalBlocks)
+}
+
 // Block is a piece of a message: exactly one of its fields is set.
 type Block struct {
 	Text     *Text
 	Thinking *Thinking
 	Call     *ToolCall
 	Result   *ToolResult
+}
+
+func equalBlocks(a, b Block) bool {
+	return same(a.Text, b.Text) && same(a.Call, b.Call) && same(a.Result, b.Result) &&
+		equalThinking(a.Thinking, b.Thinking)
+}
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func equalThinking(a, b *Thinking) bool {
+	return a == b || a != nil && b != nil && a.Text == b.Text && a.Driver == b.Driver && bytes.Equal(a.Opaque, b.Opaque)
 }
 
 // Size returns the bytes of the block's texts: what it holds of an answer, a call's input, or a result's content.

@@ -60,6 +60,16 @@ func (m *Memory) Keep(value any, size int) {
 	m.value, m.size = value, int64(size)
 }
 
+// Size returns the size of the value in bytes.
+func (m *Memory) Size() int {
+	if m == nil {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return int(m.size)
+}
+
 // Drop forgets the value for good.
 func (m *Memory) Drop() {
 	if m == nil {

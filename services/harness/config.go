@@ -30,6 +30,12 @@ type Config struct {
 	// EncodedBytes is the memory for encoded conversations, which are cached between the requests of a run. A
 	// conversation without a place in the cache is encoded again for each request; 0 turns the cache off.
 	EncodedBytes int64 `toml:"encoded_bytes"`
+	// KeptSessions is the number of sessions with conversations that are kept between runs; 0 turns this off. KeptBytes is
+	// the memory for them, their encoded form included. KeptFor is the time after which a conversation without a run is
+	// dropped.
+	KeptSessions int             `toml:"kept_sessions"`
+	KeptBytes    int             `toml:"kept_bytes"`
+	KeptFor      config.Duration `toml:"kept_for"`
 	// RetryTries is the number of attempts at the last target of an alias. RetryDelay is the delay before the second
 	// attempt; it doubles with each attempt. RetryLongest is the longest delay.
 	RetryTries   int             `toml:"retry_tries"`
@@ -62,7 +68,8 @@ func DefaultConfig() Config {
 		MaxAnswerBytes:    wire.DefaultMaxAnswer,
 		LargeAnswersBytes: wire.DefaultLarge,
 		EncodedBytes:      128 << 20,
-		RetryTries:        run.Tries, RetryDelay: config.Duration(run.FirstDelay),
+		KeptSessions:      256, KeptBytes: 64 << 20, KeptFor: config.Duration(15 * time.Minute),
+		RetryTries: run.Tries, RetryDelay: config.Duration(run.FirstDelay),
 		RetryLongest:  config.Duration(run.LongestDelay),
 		ParallelTools: run.Parallel, ParallelAgents: run.Agents, TurnAgents: run.TurnAgents, LiveAgents: run.LiveAgents,
 		LoopCalls: run.CallRepeats, LoopCycles: run.CycleRepeats, CageLeave: config.Duration(run.CageLeave),
@@ -100,6 +107,12 @@ func (c Config) Validate() error {
 		return fault.New(fault.BadRequest, "services.harness.large_answers_bytes must be greater than zero.")
 	case c.EncodedBytes < 0:
 		return fault.New(fault.BadRequest, "services.harness.encoded_bytes must not be negative.")
+	case c.KeptSessions < 0:
+		return fault.New(fault.BadRequest, "services.harness.kept_sessions must not be negative.")
+	case c.KeptBytes < 0:
+		return fault.New(fault.BadRequest, "services.harness.kept_bytes must not be negative.")
+	case c.KeptFor <= 0:
+		return fault.New(fault.BadRequest, "services.harness.kept_for must be greater than zero.")
 	case c.RetryTries <= 0:
 		return fault.New(fault.BadRequest, "services.harness.retry_tries must be greater than zero.")
 	case c.RetryDelay <= 0 || c.RetryLongest < c.RetryDelay:

@@ -49,6 +49,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		Models: drivers(cfg, client), Prices: models.Prices{}, Watch: watch.New(deps.Telemetry, deps.Log),
 		MaxHistoryBytes: cfg.MaxHistoryBytes,
 		Limits:          cfg.limits(), Memories: llm.NewMemories(cfg.EncodedBytes), Hooks: deps.Hooks, CagesOnly: deps.CagesOnly,
+		Keep: server.KeepLimits{Sessions: cfg.KeptSessions, Bytes: cfg.KeptBytes, For: cfg.KeptFor.D()},
 	})
 	return &Service{server: srv, client: client, workspaces: workspaces}, nil
 }

@@ -94,22 +94,28 @@ func planning(ctx context.Context) ([]Figure, error) {
 
 // longSession measures the time from the last byte of an answer that reads a file to the next request, less the time of
 // a client that posts a body of the same size, in the first steps of a session and after 2,000 messages. It measures
-// the same for the session's next message.
+// the time to the model for the first message of a session, and for messages after the long conversation.
 func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	session, err := d.session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var gaps, first []time.Duration
+	fresh, err := d.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	short, shortFloor, err := w.toModel(ctx, d, fresh)
+	if err != nil {
+		return nil, err
+	}
+	var gaps []time.Duration
 	var sizes []int
 	for range longRuns {
 		w.model.set(plan{tool: "file.read", input: `{"path":"small.txt","limit":ROUND}`, rounds: longRounds})
-		begun := time.Now()
 		if _, err := d.follow(ctx, session, "go"); err != nil {
 			return nil, err
 		}
 		arrived, ended := w.model.times()
-		first = append(first, arrived[0].Sub(begun))
 		for i := range len(arrived) - 1 {
 			gaps = append(gaps, arrived[i+1].Sub(ended[i]))
 		}
@@ -130,6 +136,10 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	long, longFloor, err := w.toModel(ctx, d, session)
+	if err != nil {
+		return nil, err
+	}
 	return []Figure{
 		{
 			Name: "context/step-added/200-messages", Value: ms(early), Unit: "ms", Floor: ms(floor),
@@ -139,9 +149,39 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 			Name: "context/step-added/2000-messages", Value: ms(late), Unit: "ms", Floor: ms(lateFloor), Peer: "200 messages",
 			Rival: ms(early), Target: 1.1,
 		},
-		{Name: "context/post-to-model/0-messages", Value: ms(first[0]), Unit: "ms"},
-		{Name: "context/post-to-model/2000-messages", Value: ms(first[len(first)-1]), Unit: "ms"},
+		{Name: "context/post-to-model/40-messages", Value: ms(short - shortFloor), Unit: "ms", Floor: ms(shortFloor)},
+		{
+			Name: "context/post-to-model/2000-messages", Value: ms(long - longFloor), Unit: "ms", Floor: ms(longFloor),
+			Peer: "40 messages", Rival: ms(short - shortFloor), Target: 1.1,
+		},
 	}, nil
+}
+
+// toModel posts messages that the model answers at once. It returns the median times from the post to the arrival of
+// the request, and of a client that posts the same body.
+func (w *world) toModel(ctx context.Context, d *daemon, session string) (through, bare time.Duration, err error) {
+	const posts = 20
+	socket, err := d.client.Attach(ctx, session, map[string]int64{}, false)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer socket.Close()
+	var took []time.Duration
+	size := 0
+	for range posts {
+		w.model.set(plan{})
+		begun := time.Now()
+		if err := d.post(ctx, session, "go"); err != nil {
+			return 0, 0, err
+		}
+		if _, err := read(socket, begun); err != nil {
+			return 0, 0, err
+		}
+		arrived, _ := w.model.times()
+		took, size = append(took, arrived[0].Sub(begun)), w.model.sizes()[0]
+	}
+	bare, err = w.bare(ctx, size)
+	return percentile(took, 50), bare, err
 }
 
 // bare posts a body of a size to the model without kaged and returns the median time until it has arrived.

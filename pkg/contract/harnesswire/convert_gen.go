@@ -1205,6 +1205,22 @@ func fromCallSettled(in *harnessv1.CallSettled) (out contract.CallSettled) {
 	return out
 }
 
+// historyWanted returns in as *harnessv1.HistoryWanted.
+func historyWanted(in contract.HistoryWanted) (out *harnessv1.HistoryWanted) {
+	out = &harnessv1.HistoryWanted{}
+	out.After = in.After
+	return out
+}
+
+// fromHistoryWanted returns in as contract.HistoryWanted.
+func fromHistoryWanted(in *harnessv1.HistoryWanted) (out contract.HistoryWanted) {
+	if in == nil {
+		return out
+	}
+	out.After = in.After
+	return out
+}
+
 // messageStart returns in as *harnessv1.MessageStart.
 func messageStart(in contract.MessageStart) (out *harnessv1.MessageStart) {
 	out = &harnessv1.MessageStart{}
@@ -1310,6 +1326,8 @@ func event(in contract.Event) *harnessv1.RunEvent {
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Delta{Delta: delta(in)}}
 	case contract.Finished:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Finished{Finished: finished(in)}}
+	case contract.HistoryWanted:
+		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_HistoryWanted{HistoryWanted: historyWanted(in)}}
 	case contract.MessageStart:
 		return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_MessageStart{MessageStart: messageStart(in)}}
 	case contract.NetworkTried:
@@ -1363,6 +1381,8 @@ func fromEvent(in *harnessv1.RunEvent) contract.Event {
 		return fromDelta(in.Delta)
 	case *harnessv1.RunEvent_Finished:
 		return fromFinished(in.Finished)
+	case *harnessv1.RunEvent_HistoryWanted:
+		return fromHistoryWanted(in.HistoryWanted)
 	case *harnessv1.RunEvent_MessageStart:
 		return fromMessageStart(in.MessageStart)
 	case *harnessv1.RunEvent_Network:

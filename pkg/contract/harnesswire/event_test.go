@@ -69,6 +69,7 @@ func events() map[string]contract.Event {
 			Source: []contract.DebugLine{{Line: 3, Text: "n := 1"}},
 			Moved:  &contract.DebugMove{Action: "step_over", Operator: "o", At: 4},
 		}},
+		"history_wanted":  contract.HistoryWanted{After: "h"},
 		"session_started": contract.SessionStarted{Injections: []contract.Injection{{Plugin: "a", Text: "t"}}},
 		"audit_head":      contract.AuditMoved{Head: contract.AuditHead{Hash: "h", Items: 3}},
 		"approval": contract.ApprovalRequested{

@@ -86,7 +86,7 @@ func clientOf(b testing.TB, w world, models loop.Models) harnessv1.HarnessServic
 	limits.CallRepeats, limits.CycleRepeats = 1<<20, 1<<20 // the model of a benchmark repeats its calls
 	s := New(Deps{
 		Limits: limits, Log: log, Workspaces: worldSpaces{w}, Models: models, Prices: w, MaxHistoryBytes: 64 << 20,
-		Memories: llm.NewMemories(64 << 20),
+		Memories: llm.NewMemories(64 << 20), Keep: KeepLimits{Sessions: 4, Bytes: 64 << 20, For: time.Hour},
 	})
 	harnessv1.RegisterHarnessServiceServer(srv, s)
 	done := make(chan error, 1)
@@ -121,15 +121,7 @@ func beginRun(
 	if err != nil {
 		b.Fatal(err)
 	}
-	start := &harnessv1.RunStart{
-		RunId: "r", SessionId: "s", Prompts: map[string]string{"p": "You are careful."},
-		Compiled: &harnessv1.CompiledProject{
-			Root: &harnessv1.AgentNode{Path: "primary", Model: "m", PromptPath: "p", Tools: []string{"file.read"}},
-		},
-		Routes: map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}},
-	}
-	hundred := int32(100)
-	start.MaxSteps = &hundred
+	start := benchStart()
 	for _, req := range []*harnessv1.RunRequest{
 		{Request: &harnessv1.RunRequest_Start{Start: start}},
 		{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: history}}},
@@ -140,6 +132,18 @@ func beginRun(
 		}
 	}
 	return stream
+}
+
+// benchStart returns the start of a run of an agent with one tool.
+func benchStart() *harnessv1.RunStart {
+	hundred := int32(100)
+	return &harnessv1.RunStart{
+		RunId: "r", SessionId: "s", MaxSteps: &hundred, Prompts: map[string]string{"p": "You are careful."},
+		Compiled: &harnessv1.CompiledProject{
+			Root: &harnessv1.AgentNode{Path: "primary", Model: "m", PromptPath: "p", Tools: []string{"file.read"}},
+		},
+		Routes: map[string]*harnessv1.Route{"m": {Targets: []*harnessv1.Target{{Provider: "p", Model: "m"}}}},
+	}
 }
 
 // grant grants the model call if the event wants one, and reports whether it does.

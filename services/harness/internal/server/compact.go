@@ -50,6 +50,8 @@ func (s *Server) Compact(stream compactStream) error {
 			if err != nil {
 				return err
 			}
+			start.History, start.Sources = start.conversation.messages, start.conversation.sources
+			start.Kept = start.conversation.always()
 			out, err := loop.Compact(ctx, s.loopDeps(tools, s.stopping.Done()), start.Start,
 				harnesswire.FromOrder(req.GetOrder()), granter(stream))
 			if err != nil {

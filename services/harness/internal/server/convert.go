@@ -27,7 +27,7 @@ func startFromProto(p *harnessv1.RunStart) (*started, error) {
 	if p.GetJob() != nil {
 		job = &contract.Job{Tools: p.GetJob().GetTools()}
 	}
-	return &started{workspace: p.GetWorkspace(), Start: loop.Start{
+	return &started{workspace: p.GetWorkspace(), beginnings: p.GetBeginnings(), Start: loop.Start{
 		RunID: p.GetRunId(), SessionID: p.GetSessionId(), ProjectID: p.GetProjectId(), OperatorID: p.GetOperatorId(),
 		RequestID: p.GetRequestId(), Agent: compile.AgentFromProto(p.GetCompiled().GetRoot()), Prompts: p.GetPrompts(),
 		Routes: harnesswire.FromRoutes(p.GetRoutes()), MaxSteps: int(p.GetMaxSteps()), Issue: p.GetIssueNumber(),

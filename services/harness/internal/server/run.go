@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 
@@ -34,6 +35,9 @@ func (s *Server) Run(stream runStream) error {
 	if err != nil {
 		return err
 	}
+	if start != nil {
+		s.carry(start)
+	}
 	run := newRunSink(stream)
 	if start == nil {
 		return run.finish(contract.Finished{Outcome: contract.Cancelled, Stop: stopAborted})
@@ -48,6 +52,7 @@ func (s *Server) Run(stream runStream) error {
 	}
 	tools, err := s.deps.Workspaces.Open(start.workspace)
 	if err != nil {
+		s.giveBack(start)
 		return run.finish(contract.Finished{Outcome: contract.Failed, Stop: stopError, Err: fault.From(err)})
 	}
 	stopping, halt := context.WithCancel(s.stopping)
@@ -71,12 +76,65 @@ type started struct {
 	loop.Start
 	workspace string
 	onHold    bool
+	// beginnings are the offered hashes, and kept is the session's conversation if it is one of them, or nil.
+	beginnings []string
+	kept       *talk
+	// conversation is the received part, after the kept one.
+	conversation conversation
+	pieces       int
+}
+
+// carry completes a start with its conversation, and keeps that at the end of the run. Without beginnings the
+// conversation of a run is neither used nor kept.
+func (s *Server) carry(start *started) {
+	c := start.conversation
+	start.History, start.Sources, start.Kept = c.messages, c.sources, c.always()
+	if start.kept != nil {
+		start.Carried = start.kept.carried
+	}
+	if len(start.beginnings) > 0 && s.talks.list != nil {
+		start.Carry = func(carried *loop.Carried) {
+			s.talks.put(start.SessionID, &talk{conversation: c, carried: carried})
+		}
+	}
+}
+
+// answerBeginnings takes the session's kept conversation if it is offered, and answers with its hash.
+func (s *Server) answerBeginnings(stream runStream, start *started) error {
+	if len(start.beginnings) == 0 {
+		return nil
+	}
+	wanted := contract.HistoryWanted{}
+	if kept := s.talks.take(start.SessionID); kept != nil {
+		if hash := kept.chain.String(); slices.Contains(start.beginnings, hash) {
+			start.kept, wanted.After = kept, hash
+		} else {
+			kept.carried.Drop()
+		}
+	}
+	ev, err := harnesswire.Event(contract.Happening{Event: wanted})
+	if err != nil {
+		return err
+	}
+	return stream.Send(ev)
+}
+
+// giveBack keeps the conversation of a run that does not begin.
+func (s *Server) giveBack(start *started) {
+	if start != nil && start.kept != nil {
+		s.talks.put(start.SessionID, start.kept)
+	}
 }
 
 // receive reads requests up to begin. It returns nil without an error if the caller cancels the run before begin.
-func (s *Server) receive(stream runStream) (*started, error) {
+func (s *Server) receive(stream runStream) (begun *started, err error) {
 	var start *started
 	held := 0
+	defer func() {
+		if begun == nil {
+			s.giveBack(start)
+		}
+	}()
 	for {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -93,7 +151,10 @@ func (s *Server) receive(stream runStream) (*started, error) {
 			if start != nil {
 				return nil, fault.New(fault.BadRequest, "A run has one start.")
 			}
-			if start, err = startFromProto(req.GetStart()); err != nil {
+			if start, err = startFromProto(req.GetStart()); err == nil {
+				err = s.answerBeginnings(stream, start)
+			}
+			if err != nil {
 				return nil, err
 			}
 		case req.GetHistory() != nil:
@@ -147,22 +208,29 @@ func (s *Server) tooLong() error {
 		With("limit_bytes", s.deps.MaxHistoryBytes)
 }
 
-// take adds a part of the conversation to a start and returns the bytes of all conversations so far.
+// take adds a part of the conversation to a start and returns the bytes of all conversations so far. The first part
+// says whether it follows the kept conversation.
 func (s *Server) take(start *started, h *harnessv1.History, held int) (int, error) {
+	c := &start.conversation
+	start.pieces++
+	switch after := h.GetAfter(); {
+	case after == "" && start.pieces == 1 && start.kept != nil:
+		start.kept.carried.Drop()
+		start.kept = nil
+	case after == "":
+	case start.pieces > 1 || start.kept == nil || start.kept.chain.String() != after:
+		return held, fault.New(fault.BadRequest, "The history follows a beginning that the harness does not have.")
+	default:
+		*c = start.kept.conversation
+		c.messages, c.sources, c.kept = slices.Clip(c.messages), slices.Clip(c.sources), slices.Clip(c.kept)
+		held += c.bytes
+	}
 	for _, m := range h.GetMessages() {
 		message := llmproto.FromMessage(m)
 		if held += size(message); held > s.deps.MaxHistoryBytes {
 			return held, s.tooLong()
 		}
-		start.History = append(start.History, message)
-		from := contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}
-		start.Sources = append(start.Sources, from)
-		if m.GetAlwaysKeep() {
-			if start.Kept == nil {
-				start.Kept = map[string]bool{}
-			}
-			start.Kept[from.MessageID] = true
-		}
+		c.add(message, contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}, m.GetAlwaysKeep())
 	}
 	return held, nil
 }

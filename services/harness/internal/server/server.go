@@ -31,6 +31,8 @@ type Deps struct {
 	MaxHistoryBytes int
 	// Limits bounds each run.
 	Limits loop.Limits
+	// Keep bounds the conversations that are kept between runs.
+	Keep KeepLimits
 	// Memories bounds the drivers' caches of encoded conversations; nil turns the caches off.
 	Memories *llm.Memories
 	// Hooks are called in this order.
@@ -49,6 +51,7 @@ type Server struct {
 	pace loop.Pace
 	// meters are the corrections of token estimates.
 	meters loop.Meters
+	talks  *talks
 
 	runs     sync.WaitGroup // active runs
 	helpers  sync.WaitGroup // the goroutines of runs and of Drain
@@ -62,7 +65,7 @@ type Server struct {
 
 // New returns a server.
 func New(deps Deps) *Server {
-	s := &Server{deps: deps}
+	s := &Server{deps: deps, talks: newTalks(deps.Keep)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
@@ -105,4 +108,5 @@ func (s *Server) Stop() {
 	s.Drain(s.ctx)
 	s.runs.Wait()
 	s.helpers.Wait()
+	s.talks.close()
 }

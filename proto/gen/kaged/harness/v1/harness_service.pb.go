@@ -1380,7 +1380,10 @@ type RunStart struct {
 	// Whether the session has had no run before.
 	First bool `protobuf:"varint,25,opt,name=first,proto3" json:"first,omitempty"`
 	// The texts that hooks added to the system prompt in the session's first run.
-	Injections    []*Injection `protobuf:"bytes,26,rep,name=injections,proto3" json:"injections,omitempty"`
+	Injections []*Injection `protobuf:"bytes,26,rep,name=injections,proto3" json:"injections,omitempty"`
+	// The hashes of beginnings of the conversation, the longest first. The harness answers them with history_wanted.
+	// Without any, the history is sent as a whole.
+	Beginnings    []string `protobuf:"bytes,27,rep,name=beginnings,proto3" json:"beginnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1586,6 +1589,13 @@ func (x *RunStart) GetFirst() bool {
 func (x *RunStart) GetInjections() []*Injection {
 	if x != nil {
 		return x.Injections
+	}
+	return nil
+}
+
+func (x *RunStart) GetBeginnings() []string {
+	if x != nil {
+		return x.Beginnings
 	}
 	return nil
 }
@@ -2344,7 +2354,9 @@ func (x *JobPolicy) GetTools() []string {
 type History struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The messages.
-	Messages      []*Message `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	Messages []*Message `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	// In the first piece: the hash of the beginning that the messages follow, empty for the whole conversation.
+	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2386,6 +2398,59 @@ func (x *History) GetMessages() []*Message {
 	return nil
 }
 
+func (x *History) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+// HistoryWanted is the answer to the beginnings of a start.
+type HistoryWanted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hash of the beginning that the harness has kept from an earlier run of the session; empty without one.
+	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryWanted) Reset() {
+	*x = HistoryWanted{}
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryWanted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryWanted) ProtoMessage() {}
+
+func (x *HistoryWanted) ProtoReflect() protoreflect.Message {
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryWanted.ProtoReflect.Descriptor instead.
+func (*HistoryWanted) Descriptor() ([]byte, []int) {
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *HistoryWanted) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // RunBegin says that the history is complete.
 type RunBegin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2398,7 +2463,7 @@ type RunBegin struct {
 
 func (x *RunBegin) Reset() {
 	*x = RunBegin{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2475,7 @@ func (x *RunBegin) String() string {
 func (*RunBegin) ProtoMessage() {}
 
 func (x *RunBegin) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[23]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2488,7 @@ func (x *RunBegin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunBegin.ProtoReflect.Descriptor instead.
 func (*RunBegin) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{23}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RunBegin) GetHold() bool {
@@ -2442,7 +2507,7 @@ type RunGo struct {
 
 func (x *RunGo) Reset() {
 	*x = RunGo{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2519,7 @@ func (x *RunGo) String() string {
 func (*RunGo) ProtoMessage() {}
 
 func (x *RunGo) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[24]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2532,7 @@ func (x *RunGo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunGo.ProtoReflect.Descriptor instead.
 func (*RunGo) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{24}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
 }
 
 // StepStored says that a turn is stored, or that results are being stored, with the data for the next request.
@@ -2491,7 +2556,7 @@ type StepStored struct {
 
 func (x *StepStored) Reset() {
 	*x = StepStored{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2503,7 +2568,7 @@ func (x *StepStored) String() string {
 func (*StepStored) ProtoMessage() {}
 
 func (x *StepStored) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[25]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2516,7 +2581,7 @@ func (x *StepStored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepStored.ProtoReflect.Descriptor instead.
 func (*StepStored) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{25}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StepStored) GetStep() int32 {
@@ -2574,7 +2639,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2651,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[26]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2664,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{26}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Steer) GetMessageId() string {
@@ -2631,7 +2696,7 @@ type ApprovalDecision struct {
 
 func (x *ApprovalDecision) Reset() {
 	*x = ApprovalDecision{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2643,7 +2708,7 @@ func (x *ApprovalDecision) String() string {
 func (*ApprovalDecision) ProtoMessage() {}
 
 func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[27]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2656,7 +2721,7 @@ func (x *ApprovalDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalDecision.ProtoReflect.Descriptor instead.
 func (*ApprovalDecision) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{27}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApprovalDecision) GetApprovalId() string {
@@ -2691,7 +2756,7 @@ type RunCancel struct {
 
 func (x *RunCancel) Reset() {
 	*x = RunCancel{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2703,7 +2768,7 @@ func (x *RunCancel) String() string {
 func (*RunCancel) ProtoMessage() {}
 
 func (x *RunCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[28]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2716,7 +2781,7 @@ func (x *RunCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunCancel.ProtoReflect.Descriptor instead.
 func (*RunCancel) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{28}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RunCancel) GetReason() string {
@@ -2740,7 +2805,7 @@ type CancelInvocation struct {
 
 func (x *CancelInvocation) Reset() {
 	*x = CancelInvocation{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2817,7 @@ func (x *CancelInvocation) String() string {
 func (*CancelInvocation) ProtoMessage() {}
 
 func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[29]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2830,7 @@ func (x *CancelInvocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelInvocation.ProtoReflect.Descriptor instead.
 func (*CancelInvocation) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{29}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CancelInvocation) GetInvocationId() string {
@@ -2793,7 +2858,7 @@ type RunHalt struct {
 
 func (x *RunHalt) Reset() {
 	*x = RunHalt{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2870,7 @@ func (x *RunHalt) String() string {
 func (*RunHalt) ProtoMessage() {}
 
 func (x *RunHalt) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[30]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2883,7 @@ func (x *RunHalt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunHalt.ProtoReflect.Descriptor instead.
 func (*RunHalt) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{30}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
 }
 
 // RunEvent is one message from the harness.
@@ -2851,6 +2916,7 @@ type RunEvent struct {
 	//	*RunEvent_Debug
 	//	*RunEvent_Compaction
 	//	*RunEvent_SessionStarted
+	//	*RunEvent_HistoryWanted
 	Event isRunEvent_Event `protobuf_oneof:"event"`
 	// The invocation of the event, empty for the root agent. finished and audit_head concern only the root agent.
 	InvocationId  string `protobuf:"bytes,15,opt,name=invocation_id,json=invocationId,proto3" json:"invocation_id,omitempty"`
@@ -2860,7 +2926,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +2938,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[31]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +2951,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{31}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RunEvent) GetEvent() isRunEvent_Event {
@@ -3102,6 +3168,15 @@ func (x *RunEvent) GetSessionStarted() *SessionStarted {
 	return nil
 }
 
+func (x *RunEvent) GetHistoryWanted() *HistoryWanted {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_HistoryWanted); ok {
+			return x.HistoryWanted
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetInvocationId() string {
 	if x != nil {
 		return x.InvocationId
@@ -3230,6 +3305,11 @@ type RunEvent_SessionStarted struct {
 	SessionStarted *SessionStarted `protobuf:"bytes,24,opt,name=session_started,json=sessionStarted,proto3,oneof"`
 }
 
+type RunEvent_HistoryWanted struct {
+	// The part of the conversation that the harness lacks; the first event of a run with beginnings.
+	HistoryWanted *HistoryWanted `protobuf:"bytes,25,opt,name=history_wanted,json=historyWanted,proto3,oneof"`
+}
+
 func (*RunEvent_MessageStart) isRunEvent_Event() {}
 
 func (*RunEvent_Delta) isRunEvent_Event() {}
@@ -3276,6 +3356,8 @@ func (*RunEvent_Compaction) isRunEvent_Event() {}
 
 func (*RunEvent_SessionStarted) isRunEvent_Event() {}
 
+func (*RunEvent_HistoryWanted) isRunEvent_Event() {}
+
 // Span is a part of a stored message: its steps from from_step to to_step, inclusive; 0 and 0 for the whole
 // message.
 type Span struct {
@@ -3292,7 +3374,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3304,7 +3386,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[32]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3317,7 +3399,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{32}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Span) GetMessageId() string {
@@ -3390,7 +3472,7 @@ type Compaction struct {
 
 func (x *Compaction) Reset() {
 	*x = Compaction{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3484,7 @@ func (x *Compaction) String() string {
 func (*Compaction) ProtoMessage() {}
 
 func (x *Compaction) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[33]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3497,7 @@ func (x *Compaction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compaction.ProtoReflect.Descriptor instead.
 func (*Compaction) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{33}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Compaction) GetPhase() CompactionPhase {
@@ -3575,7 +3657,7 @@ type FiredHook struct {
 
 func (x *FiredHook) Reset() {
 	*x = FiredHook{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3587,7 +3669,7 @@ func (x *FiredHook) String() string {
 func (*FiredHook) ProtoMessage() {}
 
 func (x *FiredHook) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[34]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3600,7 +3682,7 @@ func (x *FiredHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiredHook.ProtoReflect.Descriptor instead.
 func (*FiredHook) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{34}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FiredHook) GetName() string {
@@ -3650,7 +3732,7 @@ type CompactorUse struct {
 
 func (x *CompactorUse) Reset() {
 	*x = CompactorUse{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3662,7 +3744,7 @@ func (x *CompactorUse) String() string {
 func (*CompactorUse) ProtoMessage() {}
 
 func (x *CompactorUse) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[35]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3675,7 +3757,7 @@ func (x *CompactorUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactorUse.ProtoReflect.Descriptor instead.
 func (*CompactorUse) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{35}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CompactorUse) GetProvider() string {
@@ -3732,7 +3814,7 @@ type BudgetState struct {
 
 func (x *BudgetState) Reset() {
 	*x = BudgetState{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3744,7 +3826,7 @@ func (x *BudgetState) String() string {
 func (*BudgetState) ProtoMessage() {}
 
 func (x *BudgetState) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[36]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3757,7 +3839,7 @@ func (x *BudgetState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetState.ProtoReflect.Descriptor instead.
 func (*BudgetState) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{36}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *BudgetState) GetScope() string {
@@ -3810,7 +3892,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3904,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[37]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3917,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{37}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Amount) GetNanoUsd() int64 {
@@ -3880,7 +3962,7 @@ type CallWanted struct {
 
 func (x *CallWanted) Reset() {
 	*x = CallWanted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +3974,7 @@ func (x *CallWanted) String() string {
 func (*CallWanted) ProtoMessage() {}
 
 func (x *CallWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[38]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +3987,7 @@ func (x *CallWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallWanted.ProtoReflect.Descriptor instead.
 func (*CallWanted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{38}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CallWanted) GetCall() int32 {
@@ -3967,7 +4049,7 @@ type CallSettled struct {
 
 func (x *CallSettled) Reset() {
 	*x = CallSettled{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3979,7 +4061,7 @@ func (x *CallSettled) String() string {
 func (*CallSettled) ProtoMessage() {}
 
 func (x *CallSettled) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[39]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3992,7 +4074,7 @@ func (x *CallSettled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallSettled.ProtoReflect.Descriptor instead.
 func (*CallSettled) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{39}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CallSettled) GetCall() int32 {
@@ -4040,7 +4122,7 @@ type CallGranted struct {
 
 func (x *CallGranted) Reset() {
 	*x = CallGranted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4052,7 +4134,7 @@ func (x *CallGranted) String() string {
 func (*CallGranted) ProtoMessage() {}
 
 func (x *CallGranted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[40]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4065,7 +4147,7 @@ func (x *CallGranted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallGranted.ProtoReflect.Descriptor instead.
 func (*CallGranted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{40}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CallGranted) GetInvocationId() string {
@@ -4123,7 +4205,7 @@ type AgentStarted struct {
 
 func (x *AgentStarted) Reset() {
 	*x = AgentStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +4217,7 @@ func (x *AgentStarted) String() string {
 func (*AgentStarted) ProtoMessage() {}
 
 func (x *AgentStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[41]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +4230,7 @@ func (x *AgentStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStarted.ProtoReflect.Descriptor instead.
 func (*AgentStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{41}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AgentStarted) GetParentInvocationId() string {
@@ -4245,7 +4327,7 @@ type AgentEnded struct {
 
 func (x *AgentEnded) Reset() {
 	*x = AgentEnded{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4257,7 +4339,7 @@ func (x *AgentEnded) String() string {
 func (*AgentEnded) ProtoMessage() {}
 
 func (x *AgentEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[42]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4270,7 +4352,7 @@ func (x *AgentEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEnded.ProtoReflect.Descriptor instead.
 func (*AgentEnded) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{42}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AgentEnded) GetOutcome() Outcome {
@@ -4377,7 +4459,7 @@ type CageChanged struct {
 
 func (x *CageChanged) Reset() {
 	*x = CageChanged{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4471,7 @@ func (x *CageChanged) String() string {
 func (*CageChanged) ProtoMessage() {}
 
 func (x *CageChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[43]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4484,7 @@ func (x *CageChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CageChanged.ProtoReflect.Descriptor instead.
 func (*CageChanged) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{43}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CageChanged) GetAgentPath() string {
@@ -4483,7 +4565,7 @@ type NetworkTried struct {
 
 func (x *NetworkTried) Reset() {
 	*x = NetworkTried{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4495,7 +4577,7 @@ func (x *NetworkTried) String() string {
 func (*NetworkTried) ProtoMessage() {}
 
 func (x *NetworkTried) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[44]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4508,7 +4590,7 @@ func (x *NetworkTried) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkTried.ProtoReflect.Descriptor instead.
 func (*NetworkTried) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{44}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NetworkTried) GetAgentPath() string {
@@ -4549,7 +4631,7 @@ type MessageStart struct {
 
 func (x *MessageStart) Reset() {
 	*x = MessageStart{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4561,7 +4643,7 @@ func (x *MessageStart) String() string {
 func (*MessageStart) ProtoMessage() {}
 
 func (x *MessageStart) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[45]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4574,7 +4656,7 @@ func (x *MessageStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageStart.ProtoReflect.Descriptor instead.
 func (*MessageStart) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{45}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MessageStart) GetProvider() string {
@@ -4618,7 +4700,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4630,7 +4712,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[46]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4643,7 +4725,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{46}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Delta) GetKind() DeltaKind {
@@ -4673,7 +4755,7 @@ type ToolCallStarted struct {
 
 func (x *ToolCallStarted) Reset() {
 	*x = ToolCallStarted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4685,7 +4767,7 @@ func (x *ToolCallStarted) String() string {
 func (*ToolCallStarted) ProtoMessage() {}
 
 func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[47]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4698,7 +4780,7 @@ func (x *ToolCallStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallStarted.ProtoReflect.Descriptor instead.
 func (*ToolCallStarted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{47}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ToolCallStarted) GetCall() *ToolCall {
@@ -4730,7 +4812,7 @@ type ToolCallOutput struct {
 
 func (x *ToolCallOutput) Reset() {
 	*x = ToolCallOutput{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4824,7 @@ func (x *ToolCallOutput) String() string {
 func (*ToolCallOutput) ProtoMessage() {}
 
 func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[48]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4837,7 @@ func (x *ToolCallOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallOutput.ProtoReflect.Descriptor instead.
 func (*ToolCallOutput) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{48}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ToolCallOutput) GetToolCallId() string {
@@ -4798,7 +4880,7 @@ type ApprovalRequested struct {
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4810,7 +4892,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[49]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4823,7 +4905,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{49}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ApprovalRequested) GetApprovalId() string {
@@ -4884,7 +4966,7 @@ type ToolCallFinished struct {
 
 func (x *ToolCallFinished) Reset() {
 	*x = ToolCallFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4896,7 +4978,7 @@ func (x *ToolCallFinished) String() string {
 func (*ToolCallFinished) ProtoMessage() {}
 
 func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[50]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4909,7 +4991,7 @@ func (x *ToolCallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallFinished.ProtoReflect.Descriptor instead.
 func (*ToolCallFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{50}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ToolCallFinished) GetResult() *ToolResult {
@@ -4986,7 +5068,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4998,7 +5080,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[51]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5011,7 +5093,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{51}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Turn) GetStep() int32 {
@@ -5083,7 +5165,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5095,7 +5177,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[52]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5108,7 +5190,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{52}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *StepDone) GetStep() int32 {
@@ -5140,7 +5222,7 @@ type Retracted struct {
 
 func (x *Retracted) Reset() {
 	*x = Retracted{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[53]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5152,7 +5234,7 @@ func (x *Retracted) String() string {
 func (*Retracted) ProtoMessage() {}
 
 func (x *Retracted) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[53]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5165,7 +5247,7 @@ func (x *Retracted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retracted.ProtoReflect.Descriptor instead.
 func (*Retracted) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{53}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Retracted) GetStep() int32 {
@@ -5208,7 +5290,7 @@ type Retry struct {
 
 func (x *Retry) Reset() {
 	*x = Retry{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[54]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5220,7 +5302,7 @@ func (x *Retry) String() string {
 func (*Retry) ProtoMessage() {}
 
 func (x *Retry) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[54]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5233,7 +5315,7 @@ func (x *Retry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Retry.ProtoReflect.Descriptor instead.
 func (*Retry) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{54}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Retry) GetError() *v1.Error {
@@ -5298,7 +5380,7 @@ type RunFinished struct {
 
 func (x *RunFinished) Reset() {
 	*x = RunFinished{}
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[55]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5310,7 +5392,7 @@ func (x *RunFinished) String() string {
 func (*RunFinished) ProtoMessage() {}
 
 func (x *RunFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[55]
+	mi := &file_kaged_harness_v1_harness_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5323,7 +5405,7 @@ func (x *RunFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunFinished.ProtoReflect.Descriptor instead.
 func (*RunFinished) Descriptor() ([]byte, []int) {
-	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{55}
+	return file_kaged_harness_v1_harness_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RunFinished) GetOutcome() Outcome {
@@ -5472,7 +5554,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"calibrated\x18\x04 \x01(\bR\n" +
 	"calibrated\x12\x19\n" +
 	"\x05error\x18\x05 \x01(\x01H\x00R\x05error\x88\x01\x01B\b\n" +
-	"\x06_error\"\xf2\t\n" +
+	"\x06_error\"\x92\n" +
+	"\n" +
 	"\bRunStart\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -5510,7 +5593,10 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x05first\x18\x19 \x01(\bR\x05first\x12;\n" +
 	"\n" +
 	"injections\x18\x1a \x03(\v2\x1b.kaged.harness.v1.InjectionR\n" +
-	"injections\x1a:\n" +
+	"injections\x12\x1e\n" +
+	"\n" +
+	"beginnings\x18\x1b \x03(\tR\n" +
+	"beginnings\x1a:\n" +
 	"\fPromptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aR\n" +
@@ -5582,9 +5668,12 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\aworking\x18\x02 \x01(\bR\aworking\x12\x1c\n" +
 	"\tcriterion\x18\x03 \x01(\bR\tcriterion\"!\n" +
 	"\tJobPolicy\x12\x14\n" +
-	"\x05tools\x18\x01 \x03(\tR\x05tools\"@\n" +
+	"\x05tools\x18\x01 \x03(\tR\x05tools\"V\n" +
 	"\aHistory\x125\n" +
-	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\"\x1e\n" +
+	"\bmessages\x18\x01 \x03(\v2\x19.kaged.harness.v1.MessageR\bmessages\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"%\n" +
+	"\rHistoryWanted\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\"\x1e\n" +
 	"\bRunBegin\x12\x12\n" +
 	"\x04hold\x18\x01 \x01(\bR\x04hold\"\a\n" +
 	"\x05RunGo\"\xf8\x02\n" +
@@ -5614,7 +5703,7 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\x10CancelInvocation\x12#\n" +
 	"\rinvocation_id\x18\x01 \x01(\tR\finvocationId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\t\n" +
-	"\aRunHalt\"\xcd\v\n" +
+	"\aRunHalt\"\x97\f\n" +
 	"\bRunEvent\x12E\n" +
 	"\rmessage_start\x18\x01 \x01(\v2\x1e.kaged.harness.v1.MessageStartH\x00R\fmessageStart\x12/\n" +
 	"\x05delta\x18\x02 \x01(\v2\x17.kaged.harness.v1.DeltaH\x00R\x05delta\x12@\n" +
@@ -5646,7 +5735,8 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"\n" +
 	"compaction\x18\x17 \x01(\v2\x1c.kaged.harness.v1.CompactionH\x00R\n" +
 	"compaction\x12K\n" +
-	"\x0fsession_started\x18\x18 \x01(\v2 .kaged.harness.v1.SessionStartedH\x00R\x0esessionStarted\x12#\n" +
+	"\x0fsession_started\x18\x18 \x01(\v2 .kaged.harness.v1.SessionStartedH\x00R\x0esessionStarted\x12H\n" +
+	"\x0ehistory_wanted\x18\x19 \x01(\v2\x1f.kaged.harness.v1.HistoryWantedH\x00R\rhistoryWanted\x12#\n" +
 	"\rinvocation_id\x18\x0f \x01(\tR\finvocationIdB\a\n" +
 	"\x05event\"[\n" +
 	"\x04Span\x12\x1d\n" +
@@ -5878,7 +5968,7 @@ func file_kaged_harness_v1_harness_service_proto_rawDescGZIP() []byte {
 }
 
 var file_kaged_harness_v1_harness_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_kaged_harness_v1_harness_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(StepPart)(0),              // 0: kaged.harness.v1.StepPart
 	(ApprovalVerdict)(0),       // 1: kaged.harness.v1.ApprovalVerdict
@@ -5908,188 +5998,190 @@ var file_kaged_harness_v1_harness_service_proto_goTypes = []any{
 	(*OpenTodo)(nil),           // 25: kaged.harness.v1.OpenTodo
 	(*JobPolicy)(nil),          // 26: kaged.harness.v1.JobPolicy
 	(*History)(nil),            // 27: kaged.harness.v1.History
-	(*RunBegin)(nil),           // 28: kaged.harness.v1.RunBegin
-	(*RunGo)(nil),              // 29: kaged.harness.v1.RunGo
-	(*StepStored)(nil),         // 30: kaged.harness.v1.StepStored
-	(*Steer)(nil),              // 31: kaged.harness.v1.Steer
-	(*ApprovalDecision)(nil),   // 32: kaged.harness.v1.ApprovalDecision
-	(*RunCancel)(nil),          // 33: kaged.harness.v1.RunCancel
-	(*CancelInvocation)(nil),   // 34: kaged.harness.v1.CancelInvocation
-	(*RunHalt)(nil),            // 35: kaged.harness.v1.RunHalt
-	(*RunEvent)(nil),           // 36: kaged.harness.v1.RunEvent
-	(*Span)(nil),               // 37: kaged.harness.v1.Span
-	(*Compaction)(nil),         // 38: kaged.harness.v1.Compaction
-	(*FiredHook)(nil),          // 39: kaged.harness.v1.FiredHook
-	(*CompactorUse)(nil),       // 40: kaged.harness.v1.CompactorUse
-	(*BudgetState)(nil),        // 41: kaged.harness.v1.BudgetState
-	(*Amount)(nil),             // 42: kaged.harness.v1.Amount
-	(*CallWanted)(nil),         // 43: kaged.harness.v1.CallWanted
-	(*CallSettled)(nil),        // 44: kaged.harness.v1.CallSettled
-	(*CallGranted)(nil),        // 45: kaged.harness.v1.CallGranted
-	(*AgentStarted)(nil),       // 46: kaged.harness.v1.AgentStarted
-	(*AgentEnded)(nil),         // 47: kaged.harness.v1.AgentEnded
-	(*CageChanged)(nil),        // 48: kaged.harness.v1.CageChanged
-	(*NetworkTried)(nil),       // 49: kaged.harness.v1.NetworkTried
-	(*MessageStart)(nil),       // 50: kaged.harness.v1.MessageStart
-	(*Delta)(nil),              // 51: kaged.harness.v1.Delta
-	(*ToolCallStarted)(nil),    // 52: kaged.harness.v1.ToolCallStarted
-	(*ToolCallOutput)(nil),     // 53: kaged.harness.v1.ToolCallOutput
-	(*ApprovalRequested)(nil),  // 54: kaged.harness.v1.ApprovalRequested
-	(*ToolCallFinished)(nil),   // 55: kaged.harness.v1.ToolCallFinished
-	(*Turn)(nil),               // 56: kaged.harness.v1.Turn
-	(*StepDone)(nil),           // 57: kaged.harness.v1.StepDone
-	(*Retracted)(nil),          // 58: kaged.harness.v1.Retracted
-	(*Retry)(nil),              // 59: kaged.harness.v1.Retry
-	(*RunFinished)(nil),        // 60: kaged.harness.v1.RunFinished
-	nil,                        // 61: kaged.harness.v1.Target.HeadersEntry
-	nil,                        // 62: kaged.harness.v1.RunStart.PromptsEntry
-	nil,                        // 63: kaged.harness.v1.RunStart.RoutesEntry
-	nil,                        // 64: kaged.harness.v1.StepStored.RoutesEntry
-	(*v1.Error)(nil),           // 65: kaged.common.v1.Error
-	(*CompiledProject)(nil),    // 66: kaged.harness.v1.CompiledProject
-	(*Message)(nil),            // 67: kaged.harness.v1.Message
-	(*ToolResult)(nil),         // 68: kaged.harness.v1.ToolResult
-	(*Usage)(nil),              // 69: kaged.harness.v1.Usage
-	(*Stats)(nil),              // 70: kaged.harness.v1.Stats
-	(*v1.AuditRecord)(nil),     // 71: kaged.common.v1.AuditRecord
-	(*v1.DebugEvent)(nil),      // 72: kaged.common.v1.DebugEvent
-	(*Cost)(nil),               // 73: kaged.harness.v1.Cost
-	(*v1.CageFinding)(nil),     // 74: kaged.common.v1.CageFinding
-	(*v1.NetworkAttempt)(nil),  // 75: kaged.common.v1.NetworkAttempt
-	(*ToolCall)(nil),           // 76: kaged.harness.v1.ToolCall
-	(*v1.ApprovalSubject)(nil), // 77: kaged.common.v1.ApprovalSubject
-	(*Block)(nil),              // 78: kaged.harness.v1.Block
-	(StopReason)(0),            // 79: kaged.harness.v1.StopReason
-	(*structpb.Struct)(nil),    // 80: google.protobuf.Struct
+	(*HistoryWanted)(nil),      // 28: kaged.harness.v1.HistoryWanted
+	(*RunBegin)(nil),           // 29: kaged.harness.v1.RunBegin
+	(*RunGo)(nil),              // 30: kaged.harness.v1.RunGo
+	(*StepStored)(nil),         // 31: kaged.harness.v1.StepStored
+	(*Steer)(nil),              // 32: kaged.harness.v1.Steer
+	(*ApprovalDecision)(nil),   // 33: kaged.harness.v1.ApprovalDecision
+	(*RunCancel)(nil),          // 34: kaged.harness.v1.RunCancel
+	(*CancelInvocation)(nil),   // 35: kaged.harness.v1.CancelInvocation
+	(*RunHalt)(nil),            // 36: kaged.harness.v1.RunHalt
+	(*RunEvent)(nil),           // 37: kaged.harness.v1.RunEvent
+	(*Span)(nil),               // 38: kaged.harness.v1.Span
+	(*Compaction)(nil),         // 39: kaged.harness.v1.Compaction
+	(*FiredHook)(nil),          // 40: kaged.harness.v1.FiredHook
+	(*CompactorUse)(nil),       // 41: kaged.harness.v1.CompactorUse
+	(*BudgetState)(nil),        // 42: kaged.harness.v1.BudgetState
+	(*Amount)(nil),             // 43: kaged.harness.v1.Amount
+	(*CallWanted)(nil),         // 44: kaged.harness.v1.CallWanted
+	(*CallSettled)(nil),        // 45: kaged.harness.v1.CallSettled
+	(*CallGranted)(nil),        // 46: kaged.harness.v1.CallGranted
+	(*AgentStarted)(nil),       // 47: kaged.harness.v1.AgentStarted
+	(*AgentEnded)(nil),         // 48: kaged.harness.v1.AgentEnded
+	(*CageChanged)(nil),        // 49: kaged.harness.v1.CageChanged
+	(*NetworkTried)(nil),       // 50: kaged.harness.v1.NetworkTried
+	(*MessageStart)(nil),       // 51: kaged.harness.v1.MessageStart
+	(*Delta)(nil),              // 52: kaged.harness.v1.Delta
+	(*ToolCallStarted)(nil),    // 53: kaged.harness.v1.ToolCallStarted
+	(*ToolCallOutput)(nil),     // 54: kaged.harness.v1.ToolCallOutput
+	(*ApprovalRequested)(nil),  // 55: kaged.harness.v1.ApprovalRequested
+	(*ToolCallFinished)(nil),   // 56: kaged.harness.v1.ToolCallFinished
+	(*Turn)(nil),               // 57: kaged.harness.v1.Turn
+	(*StepDone)(nil),           // 58: kaged.harness.v1.StepDone
+	(*Retracted)(nil),          // 59: kaged.harness.v1.Retracted
+	(*Retry)(nil),              // 60: kaged.harness.v1.Retry
+	(*RunFinished)(nil),        // 61: kaged.harness.v1.RunFinished
+	nil,                        // 62: kaged.harness.v1.Target.HeadersEntry
+	nil,                        // 63: kaged.harness.v1.RunStart.PromptsEntry
+	nil,                        // 64: kaged.harness.v1.RunStart.RoutesEntry
+	nil,                        // 65: kaged.harness.v1.StepStored.RoutesEntry
+	(*v1.Error)(nil),           // 66: kaged.common.v1.Error
+	(*CompiledProject)(nil),    // 67: kaged.harness.v1.CompiledProject
+	(*Message)(nil),            // 68: kaged.harness.v1.Message
+	(*ToolResult)(nil),         // 69: kaged.harness.v1.ToolResult
+	(*Usage)(nil),              // 70: kaged.harness.v1.Usage
+	(*Stats)(nil),              // 71: kaged.harness.v1.Stats
+	(*v1.AuditRecord)(nil),     // 72: kaged.common.v1.AuditRecord
+	(*v1.DebugEvent)(nil),      // 73: kaged.common.v1.DebugEvent
+	(*Cost)(nil),               // 74: kaged.harness.v1.Cost
+	(*v1.CageFinding)(nil),     // 75: kaged.common.v1.CageFinding
+	(*v1.NetworkAttempt)(nil),  // 76: kaged.common.v1.NetworkAttempt
+	(*ToolCall)(nil),           // 77: kaged.harness.v1.ToolCall
+	(*v1.ApprovalSubject)(nil), // 78: kaged.common.v1.ApprovalSubject
+	(*Block)(nil),              // 79: kaged.harness.v1.Block
+	(StopReason)(0),            // 80: kaged.harness.v1.StopReason
+	(*structpb.Struct)(nil),    // 81: google.protobuf.Struct
 }
 var file_kaged_harness_v1_harness_service_proto_depIdxs = []int32{
-	61,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
-	65,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
+	62,  // 0: kaged.harness.v1.Target.headers:type_name -> kaged.harness.v1.Target.HeadersEntry
+	66,  // 1: kaged.harness.v1.Target.unusable:type_name -> kaged.common.v1.Error
 	7,   // 2: kaged.harness.v1.Target.facts:type_name -> kaged.harness.v1.ModelFacts
 	8,   // 3: kaged.harness.v1.ModelFacts.price:type_name -> kaged.harness.v1.ModelPrice
 	6,   // 4: kaged.harness.v1.Route.targets:type_name -> kaged.harness.v1.Target
 	16,  // 5: kaged.harness.v1.RunRequest.start:type_name -> kaged.harness.v1.RunStart
 	27,  // 6: kaged.harness.v1.RunRequest.history:type_name -> kaged.harness.v1.History
-	28,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
-	30,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
-	33,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
-	29,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
-	32,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
-	34,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
-	35,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
-	45,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	29,  // 7: kaged.harness.v1.RunRequest.begin:type_name -> kaged.harness.v1.RunBegin
+	31,  // 8: kaged.harness.v1.RunRequest.stored:type_name -> kaged.harness.v1.StepStored
+	34,  // 9: kaged.harness.v1.RunRequest.cancel:type_name -> kaged.harness.v1.RunCancel
+	30,  // 10: kaged.harness.v1.RunRequest.go:type_name -> kaged.harness.v1.RunGo
+	33,  // 11: kaged.harness.v1.RunRequest.decision:type_name -> kaged.harness.v1.ApprovalDecision
+	35,  // 12: kaged.harness.v1.RunRequest.cancel_invocation:type_name -> kaged.harness.v1.CancelInvocation
+	36,  // 13: kaged.harness.v1.RunRequest.halt:type_name -> kaged.harness.v1.RunHalt
+	46,  // 14: kaged.harness.v1.RunRequest.granted:type_name -> kaged.harness.v1.CallGranted
 	17,  // 15: kaged.harness.v1.RunRequest.continued:type_name -> kaged.harness.v1.Continued
 	16,  // 16: kaged.harness.v1.CompactRequest.start:type_name -> kaged.harness.v1.RunStart
 	27,  // 17: kaged.harness.v1.CompactRequest.history:type_name -> kaged.harness.v1.History
 	13,  // 18: kaged.harness.v1.CompactRequest.order:type_name -> kaged.harness.v1.CompactOrder
-	45,  // 19: kaged.harness.v1.CompactRequest.granted:type_name -> kaged.harness.v1.CallGranted
+	46,  // 19: kaged.harness.v1.CompactRequest.granted:type_name -> kaged.harness.v1.CallGranted
 	15,  // 20: kaged.harness.v1.CompactResponse.estimate:type_name -> kaged.harness.v1.ContextEstimate
-	38,  // 21: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
-	36,  // 22: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
-	36,  // 23: kaged.harness.v1.CompactResponse.wanted:type_name -> kaged.harness.v1.RunEvent
-	66,  // 24: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
-	62,  // 25: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
-	63,  // 26: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
+	39,  // 21: kaged.harness.v1.CompactResponse.stages:type_name -> kaged.harness.v1.Compaction
+	37,  // 22: kaged.harness.v1.CompactResponse.calls:type_name -> kaged.harness.v1.RunEvent
+	37,  // 23: kaged.harness.v1.CompactResponse.wanted:type_name -> kaged.harness.v1.RunEvent
+	67,  // 24: kaged.harness.v1.RunStart.compiled:type_name -> kaged.harness.v1.CompiledProject
+	63,  // 25: kaged.harness.v1.RunStart.prompts:type_name -> kaged.harness.v1.RunStart.PromptsEntry
+	64,  // 26: kaged.harness.v1.RunStart.routes:type_name -> kaged.harness.v1.RunStart.RoutesEntry
 	10,  // 27: kaged.harness.v1.RunStart.audit_head:type_name -> kaged.harness.v1.AuditHead
 	5,   // 28: kaged.harness.v1.RunStart.default_tools:type_name -> kaged.harness.v1.ToolSwitch
 	26,  // 29: kaged.harness.v1.RunStart.job:type_name -> kaged.harness.v1.JobPolicy
 	24,  // 30: kaged.harness.v1.RunStart.open_todos:type_name -> kaged.harness.v1.OpenTodos
 	22,  // 31: kaged.harness.v1.RunStart.ledger:type_name -> kaged.harness.v1.Ledger
 	20,  // 32: kaged.harness.v1.RunStart.injections:type_name -> kaged.harness.v1.Injection
-	67,  // 33: kaged.harness.v1.Continued.messages:type_name -> kaged.harness.v1.Message
-	56,  // 34: kaged.harness.v1.Continued.open:type_name -> kaged.harness.v1.Turn
-	68,  // 35: kaged.harness.v1.Continued.results:type_name -> kaged.harness.v1.ToolResult
+	68,  // 33: kaged.harness.v1.Continued.messages:type_name -> kaged.harness.v1.Message
+	57,  // 34: kaged.harness.v1.Continued.open:type_name -> kaged.harness.v1.Turn
+	69,  // 35: kaged.harness.v1.Continued.results:type_name -> kaged.harness.v1.ToolResult
 	18,  // 36: kaged.harness.v1.Continued.asked:type_name -> kaged.harness.v1.AskedCall
-	69,  // 37: kaged.harness.v1.Continued.usage:type_name -> kaged.harness.v1.Usage
-	70,  // 38: kaged.harness.v1.Continued.stats:type_name -> kaged.harness.v1.Stats
+	70,  // 37: kaged.harness.v1.Continued.usage:type_name -> kaged.harness.v1.Usage
+	71,  // 38: kaged.harness.v1.Continued.stats:type_name -> kaged.harness.v1.Stats
 	19,  // 39: kaged.harness.v1.Continued.spent:type_name -> kaged.harness.v1.SpentBefore
-	42,  // 40: kaged.harness.v1.SpentBefore.amount:type_name -> kaged.harness.v1.Amount
+	43,  // 40: kaged.harness.v1.SpentBefore.amount:type_name -> kaged.harness.v1.Amount
 	20,  // 41: kaged.harness.v1.SessionStarted.injections:type_name -> kaged.harness.v1.Injection
 	23,  // 42: kaged.harness.v1.Ledger.entries:type_name -> kaged.harness.v1.LedgerEntry
 	25,  // 43: kaged.harness.v1.OpenTodos.shown:type_name -> kaged.harness.v1.OpenTodo
-	67,  // 44: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
+	68,  // 44: kaged.harness.v1.History.messages:type_name -> kaged.harness.v1.Message
 	0,   // 45: kaged.harness.v1.StepStored.part:type_name -> kaged.harness.v1.StepPart
-	64,  // 46: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
+	65,  // 46: kaged.harness.v1.StepStored.routes:type_name -> kaged.harness.v1.StepStored.RoutesEntry
 	24,  // 47: kaged.harness.v1.StepStored.open_todos:type_name -> kaged.harness.v1.OpenTodos
-	31,  // 48: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
+	32,  // 48: kaged.harness.v1.StepStored.steers:type_name -> kaged.harness.v1.Steer
 	1,   // 49: kaged.harness.v1.ApprovalDecision.verdict:type_name -> kaged.harness.v1.ApprovalVerdict
-	50,  // 50: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
-	51,  // 51: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
-	52,  // 52: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
-	53,  // 53: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
-	55,  // 54: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
-	56,  // 55: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
-	57,  // 56: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
-	71,  // 57: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
-	59,  // 58: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
-	60,  // 59: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
+	51,  // 50: kaged.harness.v1.RunEvent.message_start:type_name -> kaged.harness.v1.MessageStart
+	52,  // 51: kaged.harness.v1.RunEvent.delta:type_name -> kaged.harness.v1.Delta
+	53,  // 52: kaged.harness.v1.RunEvent.tool_call:type_name -> kaged.harness.v1.ToolCallStarted
+	54,  // 53: kaged.harness.v1.RunEvent.tool_output:type_name -> kaged.harness.v1.ToolCallOutput
+	56,  // 54: kaged.harness.v1.RunEvent.tool_result:type_name -> kaged.harness.v1.ToolCallFinished
+	57,  // 55: kaged.harness.v1.RunEvent.turn:type_name -> kaged.harness.v1.Turn
+	58,  // 56: kaged.harness.v1.RunEvent.step_done:type_name -> kaged.harness.v1.StepDone
+	72,  // 57: kaged.harness.v1.RunEvent.audit:type_name -> kaged.common.v1.AuditRecord
+	60,  // 58: kaged.harness.v1.RunEvent.retry:type_name -> kaged.harness.v1.Retry
+	61,  // 59: kaged.harness.v1.RunEvent.finished:type_name -> kaged.harness.v1.RunFinished
 	10,  // 60: kaged.harness.v1.RunEvent.audit_head:type_name -> kaged.harness.v1.AuditHead
-	54,  // 61: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
-	48,  // 62: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
-	49,  // 63: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
-	46,  // 64: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
-	47,  // 65: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
-	58,  // 66: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
-	41,  // 67: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
-	43,  // 68: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
-	44,  // 69: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
-	72,  // 70: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
-	38,  // 71: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
+	55,  // 61: kaged.harness.v1.RunEvent.approval:type_name -> kaged.harness.v1.ApprovalRequested
+	49,  // 62: kaged.harness.v1.RunEvent.cage:type_name -> kaged.harness.v1.CageChanged
+	50,  // 63: kaged.harness.v1.RunEvent.network:type_name -> kaged.harness.v1.NetworkTried
+	47,  // 64: kaged.harness.v1.RunEvent.agent_started:type_name -> kaged.harness.v1.AgentStarted
+	48,  // 65: kaged.harness.v1.RunEvent.agent_ended:type_name -> kaged.harness.v1.AgentEnded
+	59,  // 66: kaged.harness.v1.RunEvent.retracted:type_name -> kaged.harness.v1.Retracted
+	42,  // 67: kaged.harness.v1.RunEvent.budget_state:type_name -> kaged.harness.v1.BudgetState
+	44,  // 68: kaged.harness.v1.RunEvent.call_wanted:type_name -> kaged.harness.v1.CallWanted
+	45,  // 69: kaged.harness.v1.RunEvent.call_settled:type_name -> kaged.harness.v1.CallSettled
+	73,  // 70: kaged.harness.v1.RunEvent.debug:type_name -> kaged.common.v1.DebugEvent
+	39,  // 71: kaged.harness.v1.RunEvent.compaction:type_name -> kaged.harness.v1.Compaction
 	21,  // 72: kaged.harness.v1.RunEvent.session_started:type_name -> kaged.harness.v1.SessionStarted
-	2,   // 73: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
-	37,  // 74: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
-	71,  // 75: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
-	40,  // 76: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
-	39,  // 77: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
-	42,  // 78: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
-	42,  // 79: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
-	42,  // 80: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
-	42,  // 81: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
-	71,  // 82: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
-	42,  // 83: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
-	65,  // 84: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
-	71,  // 85: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
-	4,   // 86: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
-	65,  // 87: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
-	69,  // 88: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
-	73,  // 89: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
-	71,  // 90: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
-	71,  // 91: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
-	74,  // 92: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
-	75,  // 93: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
-	71,  // 94: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
-	3,   // 95: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
-	76,  // 96: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
-	77,  // 97: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
-	71,  // 98: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
-	68,  // 99: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
-	71,  // 100: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
-	65,  // 101: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
-	23,  // 102: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
-	78,  // 103: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
-	79,  // 104: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
-	69,  // 105: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
-	70,  // 106: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
-	71,  // 107: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
-	65,  // 108: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
-	4,   // 109: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
-	79,  // 110: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
-	69,  // 111: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
-	70,  // 112: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
-	65,  // 113: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
-	78,  // 114: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
-	80,  // 115: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
-	9,   // 116: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	9,   // 117: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
-	11,  // 118: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
-	12,  // 119: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
-	36,  // 120: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
-	14,  // 121: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
-	120, // [120:122] is the sub-list for method output_type
-	118, // [118:120] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	28,  // 73: kaged.harness.v1.RunEvent.history_wanted:type_name -> kaged.harness.v1.HistoryWanted
+	2,   // 74: kaged.harness.v1.Compaction.phase:type_name -> kaged.harness.v1.CompactionPhase
+	38,  // 75: kaged.harness.v1.Compaction.spans:type_name -> kaged.harness.v1.Span
+	72,  // 76: kaged.harness.v1.Compaction.audit:type_name -> kaged.common.v1.AuditRecord
+	41,  // 77: kaged.harness.v1.Compaction.compactor:type_name -> kaged.harness.v1.CompactorUse
+	40,  // 78: kaged.harness.v1.Compaction.fired:type_name -> kaged.harness.v1.FiredHook
+	43,  // 79: kaged.harness.v1.BudgetState.limit:type_name -> kaged.harness.v1.Amount
+	43,  // 80: kaged.harness.v1.BudgetState.spent:type_name -> kaged.harness.v1.Amount
+	43,  // 81: kaged.harness.v1.BudgetState.reserved:type_name -> kaged.harness.v1.Amount
+	43,  // 82: kaged.harness.v1.CallWanted.amount:type_name -> kaged.harness.v1.Amount
+	72,  // 83: kaged.harness.v1.CallWanted.audit:type_name -> kaged.common.v1.AuditRecord
+	43,  // 84: kaged.harness.v1.CallSettled.amount:type_name -> kaged.harness.v1.Amount
+	66,  // 85: kaged.harness.v1.CallGranted.error:type_name -> kaged.common.v1.Error
+	72,  // 86: kaged.harness.v1.AgentStarted.audit:type_name -> kaged.common.v1.AuditRecord
+	4,   // 87: kaged.harness.v1.AgentEnded.outcome:type_name -> kaged.harness.v1.Outcome
+	66,  // 88: kaged.harness.v1.AgentEnded.error:type_name -> kaged.common.v1.Error
+	70,  // 89: kaged.harness.v1.AgentEnded.usage:type_name -> kaged.harness.v1.Usage
+	74,  // 90: kaged.harness.v1.AgentEnded.cost:type_name -> kaged.harness.v1.Cost
+	72,  // 91: kaged.harness.v1.AgentEnded.audit:type_name -> kaged.common.v1.AuditRecord
+	72,  // 92: kaged.harness.v1.CageChanged.audit:type_name -> kaged.common.v1.AuditRecord
+	75,  // 93: kaged.harness.v1.CageChanged.found:type_name -> kaged.common.v1.CageFinding
+	76,  // 94: kaged.harness.v1.NetworkTried.attempt:type_name -> kaged.common.v1.NetworkAttempt
+	72,  // 95: kaged.harness.v1.NetworkTried.audit:type_name -> kaged.common.v1.AuditRecord
+	3,   // 96: kaged.harness.v1.Delta.kind:type_name -> kaged.harness.v1.DeltaKind
+	77,  // 97: kaged.harness.v1.ToolCallStarted.call:type_name -> kaged.harness.v1.ToolCall
+	78,  // 98: kaged.harness.v1.ApprovalRequested.subject:type_name -> kaged.common.v1.ApprovalSubject
+	72,  // 99: kaged.harness.v1.ApprovalRequested.audit:type_name -> kaged.common.v1.AuditRecord
+	69,  // 100: kaged.harness.v1.ToolCallFinished.result:type_name -> kaged.harness.v1.ToolResult
+	72,  // 101: kaged.harness.v1.ToolCallFinished.audit:type_name -> kaged.common.v1.AuditRecord
+	66,  // 102: kaged.harness.v1.ToolCallFinished.error:type_name -> kaged.common.v1.Error
+	23,  // 103: kaged.harness.v1.ToolCallFinished.ledger:type_name -> kaged.harness.v1.LedgerEntry
+	79,  // 104: kaged.harness.v1.Turn.blocks:type_name -> kaged.harness.v1.Block
+	80,  // 105: kaged.harness.v1.Turn.stop_reason:type_name -> kaged.harness.v1.StopReason
+	70,  // 106: kaged.harness.v1.Turn.usage:type_name -> kaged.harness.v1.Usage
+	71,  // 107: kaged.harness.v1.Turn.stats:type_name -> kaged.harness.v1.Stats
+	72,  // 108: kaged.harness.v1.Retracted.audit:type_name -> kaged.common.v1.AuditRecord
+	66,  // 109: kaged.harness.v1.Retry.error:type_name -> kaged.common.v1.Error
+	4,   // 110: kaged.harness.v1.RunFinished.outcome:type_name -> kaged.harness.v1.Outcome
+	80,  // 111: kaged.harness.v1.RunFinished.stop_reason:type_name -> kaged.harness.v1.StopReason
+	70,  // 112: kaged.harness.v1.RunFinished.usage:type_name -> kaged.harness.v1.Usage
+	71,  // 113: kaged.harness.v1.RunFinished.stats:type_name -> kaged.harness.v1.Stats
+	66,  // 114: kaged.harness.v1.RunFinished.error:type_name -> kaged.common.v1.Error
+	79,  // 115: kaged.harness.v1.RunFinished.partial:type_name -> kaged.harness.v1.Block
+	81,  // 116: kaged.harness.v1.RunFinished.detail:type_name -> google.protobuf.Struct
+	9,   // 117: kaged.harness.v1.RunStart.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	9,   // 118: kaged.harness.v1.StepStored.RoutesEntry.value:type_name -> kaged.harness.v1.Route
+	11,  // 119: kaged.harness.v1.HarnessService.Run:input_type -> kaged.harness.v1.RunRequest
+	12,  // 120: kaged.harness.v1.HarnessService.Compact:input_type -> kaged.harness.v1.CompactRequest
+	37,  // 121: kaged.harness.v1.HarnessService.Run:output_type -> kaged.harness.v1.RunEvent
+	14,  // 122: kaged.harness.v1.HarnessService.Compact:output_type -> kaged.harness.v1.CompactResponse
+	121, // [121:123] is the sub-list for method output_type
+	119, // [119:121] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_kaged_harness_v1_harness_service_proto_init() }
@@ -6121,7 +6213,7 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 	file_kaged_harness_v1_harness_service_proto_msgTypes[10].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[11].OneofWrappers = []any{}
 	file_kaged_harness_v1_harness_service_proto_msgTypes[18].OneofWrappers = []any{}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[31].OneofWrappers = []any{
+	file_kaged_harness_v1_harness_service_proto_msgTypes[32].OneofWrappers = []any{
 		(*RunEvent_MessageStart)(nil),
 		(*RunEvent_Delta)(nil),
 		(*RunEvent_ToolCall)(nil),
@@ -6145,15 +6237,16 @@ func file_kaged_harness_v1_harness_service_proto_init() {
 		(*RunEvent_Debug)(nil),
 		(*RunEvent_Compaction)(nil),
 		(*RunEvent_SessionStarted)(nil),
+		(*RunEvent_HistoryWanted)(nil),
 	}
-	file_kaged_harness_v1_harness_service_proto_msgTypes[35].OneofWrappers = []any{}
+	file_kaged_harness_v1_harness_service_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kaged_harness_v1_harness_service_proto_rawDesc), len(file_kaged_harness_v1_harness_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   60,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,10 +27,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HarnessService runs agents. It has no state between calls.
+// HarnessService runs agents. Between calls it keeps only caches.
 type HarnessServiceClient interface {
 	// Run runs one agent until its end. The requests are start, history in chunks, begin, and go if begin has hold. Then
 	// each event that needs an answer is answered; cancel may be sent at any time. The events end with exactly one finished.
+	// A start with beginnings is answered by history_wanted before the history is sent: then only the part after a beginning
+	// that the harness has kept need be sent. A caller without an answer, as from an older harness, sends the whole.
 	// Ending the stream cancels the run: the provider's request and the tools' processes end with it.
 	//
 	// An agent may call its direct children. Each such call is an invocation with an id, in the same stream. Its events
@@ -94,10 +96,12 @@ type HarnessService_CompactClient = grpc.BidiStreamingClient[CompactRequest, Com
 // All implementations must embed UnimplementedHarnessServiceServer
 // for forward compatibility.
 //
-// HarnessService runs agents. It has no state between calls.
+// HarnessService runs agents. Between calls it keeps only caches.
 type HarnessServiceServer interface {
 	// Run runs one agent until its end. The requests are start, history in chunks, begin, and go if begin has hold. Then
 	// each event that needs an answer is answered; cancel may be sent at any time. The events end with exactly one finished.
+	// A start with beginnings is answered by history_wanted before the history is sent: then only the part after a beginning
+	// that the harness has kept need be sent. A caller without an answer, as from an older harness, sends the whole.
 	// Ending the stream cancels the run: the provider's request and the tools' processes end with it.
 	//
 	// An agent may call its direct children. Each such call is an invocation with an id, in the same stream. Its events

@@ -41,12 +41,20 @@ type auditProcessor struct {
 	invocation string
 	head       contract.AuditHead // the head of the chain
 
-	recorded snapshot // the last request of this run in the chain
+	recorded snapshot // the last request in the chain
+	// chained is the head of the chain after recorded, and alias is that request's alias; chained is zero if unknown.
+	chained contract.AuditHead
+	alias   string
 }
 
 // ProcessInput records the first request of a run. It continues the session's chain if the request begins as
 // recorded.
 func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
+	before, known := len(a.recorded.messages), a.chained == a.head && a.alias == call.Alias
+	a.chained = contract.AuditHead{}
+	if a.head.Items > 0 && known && a.recorded.take(&call.Request) {
+		return a.record(preGeneration, call, a.head, messageItems(call.Request.Messages[before:]))
+	}
 	items := requestItems(call)
 	base := contract.AuditHead{}
 	if n := a.head.Items; n > 0 && n <= len(items) && chain("", items[:n]) == a.head.Hash {
@@ -59,6 +67,7 @@ func (a *auditProcessor) ProcessInput(_ context.Context, call *Call) error {
 // ProcessInputStep records the new items since the last request of the run.
 func (a *auditProcessor) ProcessInputStep(_ context.Context, call *Call) error {
 	before := len(a.recorded.messages)
+	a.chained = contract.AuditHead{}
 	if a.recorded.take(&call.Request) {
 		return a.record(preGenerationStep, call, a.head, messageItems(call.Request.Messages[before:]))
 	}
@@ -97,6 +106,7 @@ func (a *auditProcessor) record(event string, call *Call, base contract.AuditHea
 		base, items = next, items[n:]
 	}
 	call.Hash = base.Hash
+	a.chained, a.alias = base, call.Alias
 	if a.head == base {
 		return nil
 	}

@@ -26,7 +26,7 @@ func (f *fitter) ProcessInputStep(_ context.Context, call *Call) error {
 	if !ok {
 		return nil
 	}
-	if target := targetKey(call.Target); target != f.target {
+	if target := call.Target.Driver + " " + targetKey(call.Target); target != f.target {
 		f.target, f.past = target, past{}
 	}
 	foreign := func(b llm.Block) bool { return b.Thinking != nil && !keeper.Keeps(call.Target.Model, b.Thinking) }

@@ -52,6 +52,9 @@ type invocation struct {
 	maxOutput   int
 	cacheKey    string
 	memory      *llm.Memory // cache of the drivers; may be nil
+	carried     *Carried    // from the session's last run; may be nil
+	carry       *Carried    // for the session's next run; may be nil
+	broke       bool        // the invocation panicked
 
 	talk     *compact.Conversation
 	room     room
@@ -100,15 +103,20 @@ func (v *invocation) run(ctx context.Context) (fin contract.Finished) {
 		}
 	}()
 	defer v.leaveCage()
-	if v.deps.Memories != nil {
+	if v.carried != nil && v.carried.memory != nil {
+		v.memory = v.carried.memory
+	} else if v.deps.Memories != nil {
 		v.memory = v.deps.Memories.New()
-		defer v.memory.Drop()
+	}
+	if v.parent != nil && v.memory != nil {
+		defer v.memory.Drop() // that of the root agent ends with [invocation.carryOn]
 	}
 	ctx, over := v.deps.Watch.Agent(ctx, v.seen())
 	defer func() { over(fin) }()
 	defer func() {
 		if p := recover(); p != nil {
 			v.deps.Log.ErrorContext(ctx, "run panicked", "run_id", v.start.RunID, "panic", p, "stack", string(debug.Stack()))
+			v.broke = true
 			f := fault.New(fault.Internal, "Something went wrong inside kaged; the log has the cause.")
 			fin = v.end(context.WithoutCancel(ctx), f)
 		}
@@ -199,17 +207,11 @@ func (v *invocation) prepare(ctx context.Context) error {
 	if v.parent != nil && v.start.Issue != 0 {
 		v.system = append(v.system, proposalText)
 	}
-	v.talk, v.callIDs = compact.New(v.history, v.sources), map[string]struct{}{}
+	missing := v.offerTools(ctx)
+	v.continueTalk()
 	messages := v.talk.Messages()
 	if n := len(messages); !v.mute && (n == 0 || messages[n-1].Role == llm.RoleAssistant) {
 		return fault.New(fault.BadRequest, "There is no message for the agent to answer.")
-	}
-	for _, m := range messages {
-		for _, b := range m.Blocks {
-			if b.Call != nil {
-				v.callIDs[b.Call.ID] = struct{}{}
-			}
-		}
 	}
 	v.maxSteps, v.maxOutput = cmp.Or(v.agent.MaxSteps, DefaultMaxSteps), v.agent.MaxOutputTokens
 	if v.parent == nil {
@@ -218,17 +220,16 @@ func (v *invocation) prepare(ctx context.Context) error {
 	}
 	sum := sha256.Sum256([]byte("kaged session " + v.start.SessionID + " " + v.agent.Path))
 	v.cacheKey = hex.EncodeToString(sum[:16])
-	v.pipeline = pipeline{
-		&fitter{},
-		&reminder{invocation: v},
-		&concealer{run: v, forms: v.agent.Policy == nil || !v.agent.Policy.ShowSecrets},
-		&auditProcessor{emit: v.emit, agentPath: v.agent.Path, invocation: v.id, head: v.head},
-	}
+	fit := &fitter{}
+	conceal := &concealer{run: v, forms: v.agent.Policy == nil || !v.agent.Policy.ShowSecrets}
+	audit := &auditProcessor{emit: v.emit, agentPath: v.agent.Path, invocation: v.id, head: v.head}
+	v.resumeStages(fit, conceal, audit)
+	v.pipeline = pipeline{fit, &reminder{invocation: v}, conceal, audit}
 	if v.agent.Policy != nil {
 		v.pipeline = append(v.pipeline, newPolicyProcessor(v, v.agent.Policy))
 	}
 	v.pipeline = append(v.pipeline, &observer{run: v})
-	return v.offerTools(ctx)
+	return missing
 }
 
 func (v *invocation) request() llm.Request {

@@ -143,11 +143,19 @@ func (v *invocation) makeRoomAfter(ctx context.Context, route contract.Route) (b
 func (v *invocation) prune() { v.pruneOf(v.talk) }
 
 func (v *invocation) pruneOf(talk *compact.Conversation) {
-	rules, protected := compact.Pruning{Protect: protectTokens, Minimum: minimumSavings}, protectedTools
+	rules, protected, off := v.pruning()
+	if off {
+		return
+	}
+	rules.Protected = func(tool string) bool { return slices.Contains(protected, v.canonicalName(tool)) }
+	talk.Prune(rules)
+}
+
+// pruning returns the agent's pruning rules, and whether pruning is off.
+func (v *invocation) pruning() (rules compact.Pruning, protected []string, off bool) {
+	rules, protected = compact.Pruning{Protect: protectTokens, Minimum: minimumSavings}, protectedTools
 	if c := v.agent.Compaction; c != nil && c.Prune != nil {
-		if c.Prune.Disabled {
-			return
-		}
+		off = c.Prune.Disabled
 		if n := c.Prune.ProtectTokens; n != nil {
 			rules.Protect = *n
 		}
@@ -158,8 +166,7 @@ func (v *invocation) pruneOf(talk *compact.Conversation) {
 			protected = c.Prune.ProtectedTools
 		}
 	}
-	rules.Protected = func(tool string) bool { return slices.Contains(protected, v.canonicalName(tool)) }
-	talk.Prune(rules)
+	return rules, protected, off
 }
 
 // compact supersedes the oldest units of the conversation until the corrected estimate of the request is at o.target.

@@ -68,7 +68,9 @@ func (t *Tree) Run(ctx context.Context) contract.Finished {
 	}
 	root.room.superseded = t.start.SupersededTurns
 	root.open(t.whole)
+	root.carried = t.start.Carried
 	fin := root.run(ctx)
+	root.carryOn(fin)
 	if fin.Outcome == contract.HandedOver {
 		root.keepRun()
 	}

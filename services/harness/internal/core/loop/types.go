@@ -43,6 +43,10 @@ type Start struct {
 	History   []llm.Message
 	Sources   []contract.Source
 	MessageID string
+	// Carried is the state of the session's last run, whose history begins History, or nil. Carry, unless nil, is called
+	// at the end of the run with its state.
+	Carried *Carried
+	Carry   func(*Carried)
 	// SupersededTurns is the number of the model's turns that compactions took out of History.
 	SupersededTurns int
 	// Kept are the stored messages that no compaction may supersede.

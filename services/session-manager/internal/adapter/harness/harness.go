@@ -19,7 +19,6 @@ import (
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
-	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
 // chunk bounds a piece of the conversation in bytes, unless one message alone is larger.
@@ -102,8 +101,8 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 		return nil, because(ctx, err)
 	}
 	st := &stream{grpc: grpcStream, ctx: ctx, cancel: cancel}
-	if err := st.begin(runStart(s, compiled, h.noSandbox), transcript.History(s.Stored, compiled.GetRoot().
-		GetIncludeToolResultsInContext()), agentsOf(s)); err != nil {
+	conversation := s.Talk.Follow(s.Stored, compiled.GetRoot().GetIncludeToolResultsInContext())
+	if err := st.begin(runStart(s, compiled, h.noSandbox), conversation, agentsOf(s)); err != nil {
 		cancel(nil)
 		return nil, because(ctx, err)
 	}
@@ -144,7 +143,7 @@ func because(ctx context.Context, err error) error {
 //convert:with >AuditHead=harnesswire.AuditHead(in.Session.AuditHead) >OpenTodos=harnesswire.OpenTodos(in.Todos)
 //convert:with >LiveAgents=int32(in.Inputs.Config.Limits().LiveAgents) >Metered=in.Metered()
 //convert:with >SupersededTurns=int32(transcript.SupersededTurns(in.Stored))
-//convert:with >Injections=harnesswire.Injections(in.Session.Injections)
+//convert:with >Injections=harnesswire.Injections(in.Session.Injections) >Beginnings=-
 
 // maxSteps returns the session's step limit, else that of the configuration for a root agent without one.
 func maxSteps(s runs.Start, compiled *harnessv1.CompiledProject) *int32 {

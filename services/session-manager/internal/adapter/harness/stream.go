@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -25,6 +27,14 @@ type stream struct {
 	cancel context.CancelCauseFunc
 
 	sending sync.Mutex // one request at a time
+	// early is the event that [stream.wanted] waits for, nil without one. It belongs to the receiving goroutine.
+	early chan received
+}
+
+// received is an event of the harness, or the end of its stream.
+type received struct {
+	event *harnessv1.RunEvent
+	err   error
 }
 
 func (s *stream) send(req *harnessv1.RunRequest) error {
@@ -34,23 +44,84 @@ func (s *stream) send(req *harnessv1.RunRequest) error {
 }
 
 // begin sends the run's inputs, the conversation in pieces, and the invocations of a run that was handed over.
-func (s *stream) begin(start *harnessv1.RunStart, history []transcript.Message, agents []contract.Continued) error {
+// Of the conversation only the part is sent that the harness lacks.
+func (s *stream) begin(start *harnessv1.RunStart, c transcript.Conversation, agents []contract.Continued) error {
+	for _, b := range c.Beginnings {
+		start.Beginnings = append(start.Beginnings, b.Hash)
+	}
 	if err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Start{Start: start}}); err != nil {
 		return s.refused(err)
 	}
-	for _, piece := range pieces(history) {
-		req := &harnessv1.RunRequest{Request: &harnessv1.RunRequest_History{History: &harnessv1.History{Messages: piece}}}
+	after, err := s.wanted(c.Beginnings)
+	if err != nil {
+		return err
+	}
+	first := &harnessv1.History{After: after.Hash}
+	list := pieces(c.Messages[after.Messages:])
+	if len(list) == 0 && after.Hash != "" {
+		list = append(list, nil)
+	}
+	for _, piece := range list {
+		first.Messages = piece
+		req := &harnessv1.RunRequest{Request: &harnessv1.RunRequest_History{History: first}}
 		if err := s.send(req); err != nil {
 			return s.refused(err)
 		}
+		first = &harnessv1.History{}
 	}
 	for _, c := range continued(agents) {
 		if err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Continued{Continued: c}}); err != nil {
 			return s.refused(err)
 		}
 	}
-	err := s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{Hold: true}}})
+	err = s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Begin{Begin: &harnessv1.RunBegin{Hold: true}}})
 	return s.refused(err)
+}
+
+// wantedFor is the longest wait for a harness's answer to the offered beginnings. An older harness gives no answer.
+const wantedFor = time.Second
+
+// wanted returns the beginning that the harness has kept, the zero value without one.
+func (s *stream) wanted(offered []transcript.Beginning) (transcript.Beginning, error) {
+	if len(offered) == 0 {
+		return transcript.Beginning{}, nil
+	}
+	early := make(chan received, 1)
+	go func() { // ends with the stream
+		ev, err := s.grpc.Recv()
+		early <- received{ev, err}
+	}()
+	late := time.NewTimer(wantedFor)
+	defer late.Stop()
+	select {
+	case r := <-early:
+		if r.err != nil {
+			return transcript.Beginning{}, because(s.ctx, r.err)
+		}
+		at := slices.IndexFunc(offered, func(b transcript.Beginning) bool {
+			return b.Hash == r.event.GetHistoryWanted().GetAfter()
+		})
+		if at >= 0 {
+			return offered[at], nil
+		}
+		if r.event.GetHistoryWanted() == nil {
+			s.early = early
+			early <- r // an event of the run
+		}
+	case <-late.C:
+		s.early = early
+	}
+	return transcript.Beginning{}, nil
+}
+
+// receive returns the next event.
+func (s *stream) receive() (*harnessv1.RunEvent, error) {
+	if early := s.early; early != nil {
+		s.early = nil
+		r := <-early
+		return r.event, r.err
+	}
+	return s.grpc.Recv()
 }
 
 // continued returns invocations for the harness, with their messages and results in pieces of about a chunk.
@@ -87,7 +158,7 @@ func (s *stream) refused(err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
 	}
-	if _, err = s.grpc.Recv(); err == nil {
+	if _, err = s.receive(); err == nil {
 		err = fault.New(fault.Internal, "The harness ended the run before it began.")
 	}
 	return err
@@ -197,10 +268,10 @@ func (s *stream) Halt() error {
 	return s.send(&harnessv1.RunRequest{Request: &harnessv1.RunRequest_Halt{Halt: &harnessv1.RunHalt{}}})
 }
 
-// Recv implements [runs.Stream]. It skips events of unknown types.
+// Recv implements [runs.Stream]. It skips events of unknown types and a late answer to the offered beginnings.
 func (s *stream) Recv() (contract.Happening, error) {
 	for {
-		ev, err := s.grpc.Recv()
+		ev, err := s.receive()
 		if err != nil {
 			err = because(s.ctx, err)
 			s.cancel(nil)
@@ -209,7 +280,8 @@ func (s *stream) Recv() (contract.Happening, error) {
 			}
 			return contract.Happening{}, err
 		}
-		if out := harnesswire.FromEvent(ev); out.Event != nil {
+		out := harnesswire.FromEvent(ev)
+		if _, late := out.Event.(contract.HistoryWanted); out.Event != nil && !late {
 			if _, last := out.Event.(contract.Finished); last {
 				s.cancel(nil)
 			}

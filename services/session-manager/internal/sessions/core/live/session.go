@@ -16,6 +16,7 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 	"kaged.dev/services/session-manager/internal/sessions/core/runs"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
 // Session is a live session. It is safe for concurrent use.
@@ -46,6 +47,7 @@ type Session struct {
 
 	shaped atomic.Int64
 	kept   keptHistory
+	talk   transcript.Talk
 	// compacting is true during a manual compaction.
 	compacting atomic.Bool
 }
@@ -247,7 +249,12 @@ func (s *Session) applied(c record.Change, between crash.Point) {
 }
 
 // Ready hands a run to the harness while its row is being stored; see [runs.Ready].
-func (s *Session) Ready(spec runs.Spec) *runs.Run { return runs.Ready(s.g.Runs, spec) }
+func (s *Session) Ready(spec runs.Spec) *runs.Run {
+	if spec.Continued == nil {
+		spec.Talk = &s.talk
+	}
+	return runs.Ready(s.g.Runs, spec)
+}
 
 // Begin starts a run whose row is committed. Call it from the then function of an Update.
 func (s *Session) Begin(run *runs.Run) {

@@ -26,6 +26,8 @@ type Spec struct {
 	Inputs    projects.Inputs
 	// Stored is the conversation so far, oldest first, ending with the message that the run answers.
 	Stored []transcript.Stored
+	// Talk keeps the conversation between the runs of a live session; nil for a run that was handed over.
+	Talk *transcript.Talk
 	// Ledger is the session's ledger so far.
 	Ledger contract.Ledger
 	// First says that this is the session's first run.

@@ -45,21 +45,18 @@ type Message struct {
 // first. Empty messages are omitted. A steering message follows the results of its step; without toolResults it
 // precedes the texts of its run, unless that is active.
 func History(stored []Stored, toolResults bool) []Message {
-	out := make([]Message, 0, len(stored))
-	var steers []steer // of the run whose message comes next
+	h := history{toolResults: toolResults, out: make([]Message, 0, len(stored))}
 	for _, m := range stored {
-		parts := m.parts(toolResults)
-		if m.AfterStep > 0 && m.Role == llm.RoleUser {
-			steers = append(steers, steer{m.AfterStep, parts})
-			continue
-		}
-		if m.Role != llm.RoleAssistant || !toolResults && !m.Running {
-			out, steers = appended(out, nil, steers), nil
-		}
-		out, steers = appended(out, parts, steers), nil
+		h.add(m)
 	}
-	out = appended(out, nil, steers)
-	return slices.DeleteFunc(out, func(m Message) bool { return len(m.Blocks) == 0 })
+	return h.all()
+}
+
+// history builds a model's conversation.
+type history struct {
+	toolResults bool
+	out         []Message
+	steers      []steer // of the run with the next message
 }
 
 // steer is a steering message with its step.
@@ -68,17 +65,45 @@ type steer struct {
 	parts []Message
 }
 
-// appended appends the parts of a run to out, and puts each steering message before the first part of a later step.
-func appended(out, parts []Message, steers []steer) []Message {
-	for _, s := range steers {
+func (h *history) add(m Stored) {
+	parts := m.parts(h.toolResults)
+	if m.AfterStep > 0 && m.Role == llm.RoleUser {
+		h.steers = append(h.steers, steer{m.AfterStep, parts})
+		return
+	}
+	if m.Role != llm.RoleAssistant || !h.toolResults && !m.Running {
+		h.join(nil)
+	}
+	h.join(parts)
+}
+
+// all returns the conversation.
+func (h *history) all() []Message {
+	h.join(nil)
+	return h.out
+}
+
+// join adds the parts of a run, with each steering message before the first part of a later step.
+func (h *history) join(parts []Message) {
+	for _, s := range h.steers {
 		later := slices.IndexFunc(parts, func(p Message) bool { return p.Step > s.after })
 		if later < 0 {
 			later = len(parts)
 		}
-		out = append(append(out, parts[:later]...), s.parts...)
+		h.append(parts[:later])
+		h.append(s.parts)
 		parts = parts[later:]
 	}
-	return append(out, parts...)
+	h.append(parts)
+	h.steers = nil
+}
+
+func (h *history) append(parts []Message) {
+	for _, p := range parts {
+		if len(p.Blocks) > 0 {
+			h.out = append(h.out, p)
+		}
+	}
 }
 
 // parts returns a stored message as messages of a conversation.
