@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/llm/llmproto"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
@@ -168,6 +171,8 @@ type fakeHarness struct {
 	// compacts answers requests between runs; nil returns an estimate.
 	compacts func(compactCall) (*harnessv1.CompactResponse, error)
 	began    chan *play
+	// kept are the conversations of the last runs, by session.
+	kept map[string][]*harnessv1.Message
 
 	// away refuses new runs; refused counts the refusals.
 	away    atomic.Bool
@@ -175,7 +180,22 @@ type fakeHarness struct {
 }
 
 func newHarness(t testing.TB) *fakeHarness {
-	return &fakeHarness{t: t, began: make(chan *play, 256)}
+	return &fakeHarness{t: t, began: make(chan *play, 256), kept: map[string][]*harnessv1.Message{}}
+}
+
+// beginning returns the longest beginning of the session's kept conversation that is offered, with its hash.
+func (h *fakeHarness) beginning(start *harnessv1.RunStart) (kept []*harnessv1.Message, hash string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	chain := contract.Chain{}
+	for i, m := range h.kept[start.GetSessionId()] {
+		from := contract.Source{MessageID: m.GetMessageId(), Step: int(m.GetStep())}
+		chain = chain.With(llmproto.FromMessage(m), from, m.GetAlwaysKeep())
+		if slices.Contains(start.GetBeginnings(), chain.String()) {
+			kept, hash = h.kept[start.GetSessionId()][:i+1], chain.String()
+		}
+	}
+	return kept, hash
 }
 
 func (h *fakeHarness) conn(t testing.TB) grpc.ClientConnInterface {
@@ -223,6 +243,16 @@ func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, 
 		switch r := req.GetRequest().(type) {
 		case *harnessv1.RunRequest_Start:
 			p.start = r.Start
+			if len(r.Start.GetBeginnings()) == 0 {
+				continue
+			}
+			kept, hash := h.beginning(r.Start)
+			p.history = slices.Clip(kept)
+			if err := stream.Send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_HistoryWanted{
+				HistoryWanted: &harnessv1.HistoryWanted{After: hash},
+			}}); err != nil {
+				return err
+			}
 		case *harnessv1.RunRequest_History:
 			p.history = append(p.history, r.History.GetMessages()...)
 		case *harnessv1.RunRequest_Continued:
@@ -234,6 +264,7 @@ func (h *fakeHarness) Run(stream grpc.BidiStreamingServer[harnessv1.RunRequest, 
 		}
 	}
 	h.mu.Lock()
+	h.kept[p.start.GetSessionId()] = slices.Clip(p.history)
 	act := sayHello
 	if len(h.plays) > 0 {
 		act, h.plays = h.plays[0], h.plays[1:]
