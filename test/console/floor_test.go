@@ -73,8 +73,8 @@ func floor(tb testing.TB, turns, deltas int, burst time.Duration) string {
 			return
 		}
 		defer conn.Close()
-		// The gateway sends about every fifth delta by itself; the others come with it.
-		const joined = 5
+		// The harness sends at most one delta of a stream in 5 ms, with the others of that time.
+		joined := max(1, int(5*time.Millisecond/(burst/time.Duration(deltas))))
 		tick := time.NewTicker(burst / time.Duration(deltas/joined))
 		defer tick.Stop()
 		for seq := range deltas / joined {
