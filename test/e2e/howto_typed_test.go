@@ -21,6 +21,7 @@ func grpcurl(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/fullstorydev/grpcurl/cmd/grpcurl")
+	build.Env = append(os.Environ(), "GOWORK=off") // the versions of test/go.mod
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building grpcurl: %v\n%s", err, out)
 	}
