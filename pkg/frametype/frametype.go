@@ -35,5 +35,5 @@ type Type struct {
 // All returns all types, in the order of the contract.
 func All() []Type { return append([]Type(nil), all[:]...) }
 
-// System returns the types of the system socket, whose only channel with data is "system".
+// System returns the frame types of the system socket. All but control frames are on the channel "system".
 func System() []Type { return append([]Type(nil), system[:]...) }

@@ -17,7 +17,7 @@ import (
 
 type childKey struct{}
 
-// prober is a service whose unary call runs a function given by a test.
+// prober is a service with one unary call. The call runs a function of the test.
 type prober struct {
 	*probe
 	sandboxsupervisorv1.UnimplementedSandboxServiceServer

@@ -43,8 +43,8 @@ type Start struct {
 	History   []llm.Message
 	Sources   []contract.Source
 	MessageID string
-	// Carried is the state of the session's last run, whose history begins History, or nil. Carry, unless nil, is called
-	// at the end of the run with its state.
+	// Carried is the state of the session's last run, or nil. The history of that run is the beginning of History. Carry
+	// is called with the run's state at its end. It may be nil.
 	Carried *Carried
 	Carry   func(*Carried)
 	// SupersededTurns is the number of the model's turns that compactions took out of History.

@@ -4,7 +4,7 @@
 //
 // The messages of a server do not pass through the stream: this process takes the server's pipes (package handover),
 // and reads and writes them itself. A relayed message and its answer wake six more goroutines, in two processes across
-// sockets. A supervisor on another machine, or one whose socket this process does not see, relays.
+// sockets. The supervisor relays the messages if it is on another machine, or if this process cannot see its socket.
 //
 // Goroutines: per [process] one that reads the stream, and one that reads the stream of its cage. They end with the
 // streams, which Close ends.
