@@ -46,7 +46,7 @@ func symbols(t *testing.T) *fakellm.Server {
 	return llm
 }
 
-// withSymbols creates a project whose agent may use code.lsp, and returns the folder of the project.
+// withSymbols creates a project with the tool code.lsp for its agent. It returns the folder.
 func withSymbols(t *testing.T, w *kagedtest.World) string {
 	t.Helper()
 	dir := w.Project(t)
