@@ -53,7 +53,7 @@ func (s *sse) next() string {
 			s.t.Fatal(err)
 		}
 		if line = strings.TrimSuffix(line, "\n"); line == "" {
-			if got := strings.Join(lines, "|"); got != ": alive" {
+			if got := strings.Join(lines, "|"); got != ": alive" && got != ": keepalive" {
 				return got
 			}
 			lines = nil
