@@ -13,7 +13,6 @@ package handover
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -23,6 +22,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/handover/rights"
 )
 
 const (
@@ -128,7 +129,7 @@ func receive(conn *net.UnixConn) (files []*os.File, err error) {
 	oob := make([]byte, unix.CmsgSpace(4*filesMost))
 	syscall.ForkLock.RLock() // for systems without an atomic close-on-exec flag
 	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), oob)
-	fds, parsed := rightsOf(oob[:n])
+	fds, parsed := rights.Parse(oob[:n])
 	for _, fd := range fds {
 		unix.CloseOnExec(fd)
 	}
@@ -145,21 +146,6 @@ func receive(conn *net.UnixConn) (files []*os.File, err error) {
 		files = append(files, file)
 	}
 	return files, err
-}
-
-func rightsOf(oob []byte) (fds []int, err error) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, fmt.Errorf("control message: %w", err)
-	}
-	for i := range messages {
-		got, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			return fds, fmt.Errorf("descriptors: %w", err)
-		}
-		fds = append(fds, got...)
-	}
-	return fds, nil
 }
 
 // Listen opens a socket that only its owner may use. It replaces a leftover at the path: the caller is the only process

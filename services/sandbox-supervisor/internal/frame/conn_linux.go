@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"kaged.dev/pkg/handover/rights"
 )
 
 // packet is the maximum size of one packet: well below any socket buffer, so that a packet is never refused for its
@@ -177,7 +179,7 @@ func (c *Conn) receivePacket() (n int, fds []int, err error) {
 	if err = errors.Join(err, recvErr); err != nil {
 		return 0, nil, err
 	}
-	if fds, err = rightsOf(c.oob[:oobn]); err != nil {
+	if fds, err = rights.Parse(c.oob[:oobn]); err != nil {
 		return 0, fds, err
 	}
 	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
@@ -187,24 +189,6 @@ func (c *Conn) receivePacket() (n int, fds []int, err error) {
 		return 0, fds, io.EOF
 	}
 	return n, fds, nil
-}
-
-func rightsOf(oob []byte) (fds []int, err error) {
-	if len(oob) == 0 {
-		return nil, nil
-	}
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, fmt.Errorf("control message: %w", err)
-	}
-	for i := range messages {
-		got, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			return fds, fmt.Errorf("descriptors: %w", err)
-		}
-		fds = append(fds, got...)
-	}
-	return fds, nil
 }
 
 func closeAll(fds []int) {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"kaged.dev/pkg/handover/rights"
 	"kaged.dev/services/sandbox-supervisor/internal/netns"
 )
 
@@ -179,14 +180,8 @@ func (s *Space) receive() (fds []int, answer reply, err error) {
 	if err != nil {
 		return nil, answer, err
 	}
-	if oobn > 0 {
-		messages, err := unix.ParseSocketControlMessage(oob[:oobn])
-		if err != nil {
-			return nil, answer, err
-		}
-		if fds, err = unix.ParseUnixRights(&messages[0]); err != nil {
-			return nil, answer, err
-		}
+	if fds, err = rights.Parse(oob[:oobn]); err != nil {
+		return nil, answer, err
 	}
 	return fds, answer, json.Unmarshal(body[:n], &answer)
 }
