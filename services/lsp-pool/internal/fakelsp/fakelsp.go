@@ -44,6 +44,9 @@ const (
 	Hog       = "hog"        // the first request makes the server use all available memory
 	Bomb      = "bomb"       // the first request makes the server start processes up to the limit
 	CrashOn   = "crash"      // the first request after the handshake ends the server
+	// files are read once, before the handshake ends, and again when the client says that they changed; a FIFO named gate
+	// in the root delays the end of the handshake until a writer has closed it
+	Caches = "caches"
 )
 
 // Server is a running fake server.
@@ -54,7 +57,8 @@ type Server struct {
 
 	mu   sync.Mutex // guards the fields below and the writes
 	docs map[string]doc
-	seen []string // the received methods, in their order
+	read map[string]string // the files on disk by path, in the mode Caches
+	seen []string          // the received methods, in their order
 	// the client's answers to requested edits
 	refused []string
 }
@@ -167,6 +171,9 @@ func (s *Server) begin(m message) {
 	if s.is(UTF8) {
 		caps["positionEncoding"] = "utf-8"
 	}
+	if s.is(Caches) {
+		s.cache()
+	}
 	if s.is(Fork) {
 		orphan := exec.Command("sleep", "600")
 		_ = orphan.Start()
@@ -188,6 +195,7 @@ func (s *Server) told(m message) bool {
 			Text    string
 		}
 		ContentChanges []struct{ Text string }
+		Changes        []struct{ URI string }
 	}
 	_ = json.Unmarshal(m.Params, &p)
 	path := pathOf(p.TextDocument.URI)
@@ -202,8 +210,21 @@ func (s *Server) told(m message) bool {
 		s.publish(path)
 	case "textDocument/didClose":
 		delete(s.docs, path)
+	case "workspace/didChangeWatchedFiles":
+		for _, c := range p.Changes {
+			delete(s.read, pathOf(c.URI))
+		}
 	}
 	return true
+}
+
+// cache reads the files, and waits at the gate.
+func (s *Server) cache() {
+	s.read = map[string]string{}
+	for _, path := range s.files() {
+		s.text(path)
+	}
+	_, _ = os.ReadFile(filepath.Join(s.root, "gate")) // it fails without a gate
 }
 
 // publish sends the diagnostics of a document.
@@ -246,7 +267,13 @@ func (s *Server) text(path string) string {
 	if d, ok := s.docs[path]; ok {
 		return d.text
 	}
+	if text, ok := s.read[path]; ok {
+		return text
+	}
 	data, _ := os.ReadFile(path)
+	if s.read != nil {
+		s.read[path] = string(data)
+	}
 	return string(data)
 }
 
@@ -279,16 +306,20 @@ type place struct {
 	defines        bool
 }
 
-// places returns the positions of a word, or every definition for "".
-func (s *Server) places(word string) (list []place) {
-	var files []string
+// files returns the files of the language below the root.
+func (s *Server) files() (list []string) {
 	_ = filepath.WalkDir(s.root, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasSuffix(p, ".fake") {
-			files = append(files, p)
+			list = append(list, p)
 		}
 		return nil
 	})
-	for _, path := range files {
+	return list
+}
+
+// places returns the positions of a word, or every definition for "".
+func (s *Server) places(word string) (list []place) {
+	for _, path := range s.files() {
 		for i, l := range strings.Split(s.text(path), "\n") {
 			for at := 0; at < len(l); {
 				end := at
