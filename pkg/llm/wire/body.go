@@ -142,7 +142,7 @@ func (w *Writer) Settle() {
 func (w *Writer) Body(end []byte) *Body {
 	w.Settle()
 	k := w.kept
-	b := &Body{names: w.Names, kept: k.data[:len(k.data):len(k.data)], rest: append(w.rest, end...)}
+	b := &Body{names: w.Names, ids: k.ids, kept: k.data[:len(k.data):len(k.data)], rest: append(w.rest, end...)}
 	k.hash()
 	sum, _ := k.sum.Clone() // SHA-256 can always be cloned
 	sum.Write(b.rest)
@@ -182,14 +182,19 @@ func (e *beginning) hash() {
 	e.summed = len(e.data)
 }
 
+// idCost is the approximate size of an entry of an [idSet].
+const idCost = 32
+
 func (e *beginning) size() int {
 	return cap(e.data) + cap(e.pieces)*int(unsafe.Sizeof(Piece{})) + 8*cap(e.stops) +
-		cap(e.messages)*int(unsafe.Sizeof(llm.Message{})) + cap(e.ends)*int(unsafe.Sizeof(messageEnd{}))
+		cap(e.messages)*int(unsafe.Sizeof(llm.Message{})) + cap(e.ends)*int(unsafe.Sizeof(messageEnd{})) +
+		e.ids.len()*idCost
 }
 
 // Body is the encoded body of a request.
 type Body struct {
 	names      *Names
+	ids        *idSet
 	kept, rest []byte
 	about      llm.Body
 }

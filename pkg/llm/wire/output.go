@@ -51,7 +51,7 @@ type Output struct {
 
 func newOutput(c Call, yield func(llm.Event, error) bool) *Output {
 	return &Output{
-		yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c.Request), most: c.Options.maxAnswer(),
+		yield: yield, driver: c.Target.Driver, names: c.Names, ids: newCallIDs(c), most: c.Options.maxAnswer(),
 		left: c.Options.maxAnswer(),
 	}
 }

@@ -12,6 +12,7 @@ type past struct {
 	messages []llm.Message // in normal form
 	tools    []string      // the names of the offered tools
 	calls    []string      // the distinct names of the calls, in order
+	ids      *idSet        // the ids of the calls
 	names    *Names
 	key      string // see [Writer.Resume]
 	ends     []messageEnd
@@ -36,8 +37,13 @@ func (p *past) follow(given []llm.Message, tools []llm.Tool) (messages []llm.Mes
 	}
 	from := same
 	if len(appendCalls(nil, p.messages[same:])) > 0 {
-		p.calls, p.names, from = nil, nil, 0
+		p.calls, p.names, p.ids, from = nil, nil, nil, 0
 	}
+	if p.ids == nil {
+		p.ids = &idSet{}
+	}
+	// The ids of calls that the normal form lacks are used, too.
+	p.ids.add(given[from:])
 	known := len(p.calls)
 	p.calls = appendCalls(p.calls, messages[from:])
 	// Later requests may change the list, so its messages are copied.

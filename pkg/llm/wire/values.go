@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"kaged.dev/pkg/jsondepth"
 	"kaged.dev/pkg/llm"
@@ -75,28 +76,67 @@ func CallID(id string) string {
 // send no ids, or the same ids in every answer.
 type callIDs struct {
 	before []llm.Message
-	used   map[string]bool // the ids of before and of the answer; nil until the first call of the answer
+	known  *idSet          // the ids of before; nil until the first call of the answer
+	used   map[string]bool // the ids of the answer
 }
 
-func newCallIDs(req llm.Request) *callIDs { return &callIDs{before: req.Messages} }
+// newCallIDs returns the ids of a call. A body that was made by a [Writer] has the ids of its conversation.
+func newCallIDs(c Call) *callIDs {
+	ids := &callIDs{before: c.Request.Messages, used: map[string]bool{}}
+	if c.Body != nil {
+		ids.known = c.Body.ids
+	}
+	return ids
+}
 
 // unique returns id, or a new one if id is empty or was used before.
 func (c *callIDs) unique(id string) string {
-	if c.used == nil {
-		c.used = map[string]bool{}
-		for _, m := range c.before {
-			for _, b := range m.Blocks {
-				if b.Call != nil {
-					c.used[b.Call.ID] = true
-				}
-			}
-		}
+	if c.known == nil {
+		c.known = &idSet{}
+		c.known.add(c.before)
 	}
-	if id == "" || c.used[id] {
+	if id == "" || c.used[id] || c.known.has(id) {
 		id = NewCallID()
 	}
 	c.used[id] = true
 	return id
+}
+
+// idSet is the set of the ids of a conversation's calls. It is safe for concurrent use: the answer to a request may
+// still be read when the next request adds its messages.
+type idSet struct {
+	mu  sync.Mutex
+	ids map[string]struct{}
+}
+
+// add adds the ids of the calls in messages.
+func (s *idSet) add(messages []llm.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range messages {
+		for _, b := range m.Blocks {
+			if b.Call == nil {
+				continue
+			}
+			if s.ids == nil {
+				s.ids = map[string]struct{}{}
+			}
+			s.ids[b.Call.ID] = struct{}{}
+		}
+	}
+}
+
+func (s *idSet) has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.ids[id]
+	return ok
+}
+
+func (s *idSet) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ids)
 }
 
 // NewCallID returns an id for a call without one from the provider.

@@ -314,11 +314,20 @@ func (s Suite) toolNames(t *testing.T) {
 	}
 }
 
-// toolIDs: every call has a unique id in its conversation, even if the server sends no id or repeats one.
+// toolIDs: every call has a unique id in its conversation, even if the server sends no id or repeats one, whether the
+// driver keeps the conversation between requests or not.
 func (s Suite) toolIDs(t *testing.T) {
 	t.Parallel()
+	for _, memory := range []*llm.Memory{nil, llm.NewMemories(1 << 20).New()} {
+		s.uniqueIDs(t, memory)
+	}
+}
+
+func (s Suite) uniqueIDs(t *testing.T, memory *llm.Memory) {
+	t.Helper()
 	srv, d := s.start(t, wire.Options{})
 	req := Ask("ids")
+	req.Memory = memory
 	seen := map[string]bool{}
 	for range 3 {
 		srv.Script(fakellm.Steps(fakellm.Step{
