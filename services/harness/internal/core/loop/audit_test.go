@@ -317,8 +317,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A snapshot that follows a conversation sees each changed message. Asked whether a request is its own, it sees a
-// change in place too.
+// A snapshot that follows a conversation sees each changed message, and knows the conversation's size. Asked whether a
+// request is its own, it sees a change in place too.
 func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	opaque := []byte("opaque")
 	call := &llm.ToolCall{ID: "1", Name: "file.read", Input: "{}"}
@@ -340,6 +340,13 @@ func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	if !s.take(&req) || !s.matches(&req) {
 		t.Error("a request with one message more, and a note, does not continue the last")
 	}
+	sized := func(when string) {
+		t.Helper()
+		if got, want := fixedSize(&req)+s.conversationSize(), requestSize(&req); got != want {
+			t.Errorf("%s: the size is %d, want %d", when, got, want)
+		}
+	}
+	sized("a message more")
 	replace := func(b llm.Block) { req.Messages[1].Blocks = []llm.Block{req.Messages[1].Blocks[0], b} }
 	for name, change := range map[string]func(){
 		"a block":                func() { replace(llm.Block{Call: &llm.ToolCall{ID: "2"}}) },
@@ -359,6 +366,7 @@ func TestSnapshotOfAGrowingConversation(t *testing.T) {
 		if !s.matches(&req) {
 			t.Errorf("%s: a new snapshot does not match its request", name)
 		}
+		sized(name)
 	}
 	for name, change := range map[string]func(){
 		"bytes": func() { opaque[0] = 'O' },

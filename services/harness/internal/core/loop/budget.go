@@ -57,7 +57,7 @@ type outgoing struct {
 // reserve reserves the greatest possible use of a call, and returns when the reservation and the request's record are
 // on disk. It fails with budget_exceeded if a budget does not allow the call.
 func (v *invocation) reserve(ctx context.Context, o outgoing) (*budget.Reservation, error) {
-	size, t := requestSize(o.req), o.target
+	size, t := fixedSize(o.req)+v.sealed.conversationSize(), o.target
 	wanted, priced := v.wanted(size, o.req.MaxOutputTokens, t)
 	call := budget.Call{Wanted: wanted}
 	if !priced {
@@ -226,20 +226,33 @@ func nano(usd float64) int64 {
 
 // requestSize returns the bytes of a request that the model reads.
 func requestSize(req *llm.Request) int64 {
-	n := 0
+	n := fixedSize(req)
+	for _, m := range req.Messages {
+		n += messageSize(m)
+	}
+	return n
+}
+
+// fixedSize is the part of [requestSize] outside the conversation.
+func fixedSize(req *llm.Request) int64 {
+	n := len(req.Note)
 	for _, s := range req.System {
 		n += len(s)
 	}
 	for _, t := range req.Tools {
 		n += len(t.Name) + len(t.Description) + len(t.Schema)
 	}
-	for _, m := range req.Messages {
-		for _, b := range m.Blocks {
-			n += b.Size()
-			if b.Call != nil {
-				n += len(b.Call.Name)
-			}
+	return int64(n)
+}
+
+// messageSize is the part of a message in [requestSize].
+func messageSize(m llm.Message) int64 {
+	n := 0
+	for _, b := range m.Blocks {
+		n += b.Size()
+		if b.Call != nil {
+			n += len(b.Call.Name)
 		}
 	}
-	return int64(n + len(req.Note))
+	return int64(n)
 }

@@ -60,7 +60,10 @@ func (p *policyProcessor) ProcessInputStep(_ context.Context, call *Call) error 
 		}
 	}
 	limit := p.policy.TokenHardLimit
-	if n := p.run.estimate(requestSize(&call.Request)); limit > 0 && n > limit {
+	if limit <= 0 {
+		return nil
+	}
+	if n := p.run.estimate(requestSize(&call.Request)); n > limit {
 		return violation(ruleTokens, "Token budget exceeded: %d > %d", n, limit).With("limit", limit).With("estimated", n)
 	}
 	return nil

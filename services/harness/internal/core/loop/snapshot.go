@@ -25,6 +25,7 @@ type messageCopy struct {
 	of     llm.Message // the message itself
 	role   llm.Role
 	blocks []blockCopy
+	upTo   int64 // size of the conversation up to and with the message, see [messageSize]
 }
 
 // blockCopy holds the texts of a block in the order of its fields.
@@ -60,9 +61,19 @@ func (s *snapshot) take(req *llm.Request) (continues bool) {
 	continues = continues && same == len(s.messages)
 	s.messages = slices.Grow(s.messages[:same], len(req.Messages)-same)
 	for _, m := range req.Messages[same:] {
-		s.messages = append(s.messages, copyMessage(m))
+		copied := copyMessage(m)
+		copied.upTo = s.conversationSize() + messageSize(m)
+		s.messages = append(s.messages, copied)
 	}
 	return continues
+}
+
+// conversationSize returns the size of the messages, without reading them again.
+func (s *snapshot) conversationSize() int64 {
+	if n := len(s.messages); n > 0 {
+		return s.messages[n-1].upTo
+	}
+	return 0
 }
 
 // matches reports whether req is the request of the snapshot.
@@ -133,7 +144,7 @@ func (c *blockCopy) matches(b *llm.Block) bool {
 }
 
 func copyMessage(m llm.Message) messageCopy {
-	c := messageCopy{m, m.Role, make([]blockCopy, len(m.Blocks))}
+	c := messageCopy{of: m, role: m.Role, blocks: make([]blockCopy, len(m.Blocks))}
 	for i, b := range m.Blocks {
 		switch {
 		case b.Text != nil:
