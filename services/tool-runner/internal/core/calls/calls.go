@@ -43,7 +43,7 @@ type Calls struct {
 
 type session struct {
 	calls    map[name]*call
-	finished int
+	finished *list.List // of *call, the oldest first
 }
 
 // call is one call. Its fields but output are guarded by Calls.mu; outcome and err are also readable once done is
@@ -58,8 +58,9 @@ type call struct {
 	outcome dispatch.Outcome
 	err     error
 	ended   time.Time
-	kept    *list.Element
-	size    int // in bytes, of the stored outcome
+	kept    *list.Element // in Calls.finished
+	own     *list.Element // in session.finished
+	size    int           // in bytes, of the stored outcome
 
 	cancel  context.CancelFunc
 	waiting int
@@ -134,7 +135,7 @@ func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, e
 	c.expire()
 	s := c.sessions[key.Session]
 	if s == nil {
-		s = &session{calls: map[name]*call{}}
+		s = &session{calls: map[name]*call{}, finished: list.New()}
 		c.sessions[key.Session] = s
 	}
 	named := name{key.Invocation, key.ID}
@@ -192,15 +193,10 @@ func (c *Calls) finish(k *call, outcome dispatch.Outcome, err error) {
 		c.drop(k)
 		return
 	}
-	k.kept, k.size = c.finished.PushBack(k), sizeOf(&outcome)
+	k.kept, k.own, k.size = c.finished.PushBack(k), s.finished.PushBack(k), sizeOf(&outcome)
 	c.bytes += k.size
-	if s.finished++; s.finished > c.opts.Kept {
-		for e := c.finished.Front(); e != nil; e = e.Next() {
-			if old := e.Value.(*call); old.session == k.session {
-				c.drop(old)
-				break
-			}
-		}
+	if s.finished.Len() > c.opts.Kept {
+		c.drop(s.finished.Front().Value.(*call))
 	}
 	c.expire()
 }
@@ -225,8 +221,8 @@ func (c *Calls) drop(k *call) {
 	if s == nil || s.calls[k.name] != k {
 		return
 	}
-	if k.kept != nil {
-		s.finished--
+	if k.own != nil {
+		s.finished.Remove(k.own)
 	}
 	if delete(s.calls, k.name); len(s.calls) == 0 {
 		delete(c.sessions, k.session)
