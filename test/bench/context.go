@@ -22,7 +22,8 @@ import (
 
 // The sizes of the measurements of the context.
 const (
-	longRuns    = 11 // of longRounds steps each
+	longRuns    = 10 // of longRounds steps each, before the measured ones
+	turns       = 3  // measured runs of the long session, and as many of short ones between them
 	longRounds  = 96
 	taughtCalls = 3  // answers with counts that correct the estimate
 	samples     = 12 // conversations of each kind
@@ -93,8 +94,9 @@ func planning(ctx context.Context) ([]Figure, error) {
 }
 
 // longSession measures the time from the last byte of an answer that reads a file to the next request, less the time of
-// a client that posts a body of the same size, in the first steps of a session and after 2,000 messages. It measures
-// the time to the model for the first message of a session, and for messages after the long conversation.
+// a client that posts a body of the same size, after 200 messages and after 2,000. The runs of both lengths take turns,
+// because the load of the machine changes. It measures the time to the model for the first message of a session, and
+// for messages after the long conversation.
 func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	session, err := d.session(ctx)
 	if err != nil {
@@ -108,46 +110,52 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	var gaps []time.Duration
-	var sizes []int
 	for range longRuns {
-		w.model.set(plan{tool: "file.read", input: `{"path":"small.txt","limit":ROUND}`, rounds: longRounds})
-		if _, err := d.follow(ctx, session, "go"); err != nil {
+		if _, err := w.steps(ctx, d, session); err != nil {
 			return nil, err
 		}
-		arrived, ended := w.model.times()
-		for i := range len(arrived) - 1 {
-			gaps = append(gaps, arrived[i+1].Sub(ended[i]))
+	}
+	var early, late steps
+	for range turns {
+		short, err := d.session(ctx)
+		if err != nil {
+			return nil, err
 		}
-		sizes = append(sizes, w.model.sizes()...)
+		if _, err := w.steps(ctx, d, short); err != nil { // the first run fills caches
+			return nil, err
+		}
+		for _, one := range []struct {
+			session string
+			of      *steps
+		}{{short, &early}, {session, &late}} {
+			more, err := w.steps(ctx, d, one.session)
+			if err != nil {
+				return nil, err
+			}
+			one.of.gaps, one.of.size = append(one.of.gaps, more.gaps...), more.size
+		}
 	}
-	if want := longRuns * longRounds; len(gaps) != want {
-		return nil, fmt.Errorf("the long session has %d steps instead of %d", len(gaps), want)
-	}
-	added := func(from, to int) (time.Duration, time.Duration, error) {
-		bare, err := w.bare(ctx, sizes[to])
-		return percentile(slices.Clone(gaps[from:to]), 50) - bare, bare, err
-	}
-	early, floor, err := added(longRounds, 2*longRounds) // the first run fills caches
+	floor, err := w.bare(ctx, early.size)
 	if err != nil {
 		return nil, err
 	}
-	late, lateFloor, err := added(len(gaps)-longRounds, len(gaps))
+	lateFloor, err := w.bare(ctx, late.size)
 	if err != nil {
 		return nil, err
 	}
+	few, many := percentile(early.gaps, 50)-floor, percentile(late.gaps, 50)-lateFloor
 	long, longFloor, err := w.toModel(ctx, d, session)
 	if err != nil {
 		return nil, err
 	}
 	return []Figure{
 		{
-			Name: "context/step-added/200-messages", Value: ms(early), Unit: "ms", Floor: ms(floor),
-			Note: "above a client that posts the same body",
+			Name: "context/step-added/200-messages", Value: ms(few), Spread: spread(early.gaps), Unit: "ms",
+			Floor: ms(floor), Note: "above a client that posts the same body",
 		},
 		{
-			Name: "context/step-added/2000-messages", Value: ms(late), Unit: "ms", Floor: ms(lateFloor), Peer: "200 messages",
-			Rival: ms(early), Target: 1.1,
+			Name: "context/step-added/2000-messages", Value: ms(many), Spread: spread(late.gaps), Unit: "ms",
+			Floor: ms(lateFloor), Peer: "200 messages", Rival: ms(few), Target: 1.1,
 		},
 		{Name: "context/post-to-model/40-messages", Value: ms(short - shortFloor), Unit: "ms", Floor: ms(shortFloor)},
 		{
@@ -155,6 +163,31 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 			Peer: "40 messages", Rival: ms(short - shortFloor), Target: 1.1,
 		},
 	}, nil
+}
+
+// steps are the steps of a run: the times from the end of each answer to the next request, and the size of the last
+// request in bytes.
+type steps struct {
+	gaps []time.Duration
+	size int
+}
+
+// steps makes a run of longRounds steps.
+func (w *world) steps(ctx context.Context, d *daemon, session string) (steps, error) {
+	w.model.set(plan{tool: "file.read", input: `{"path":"small.txt","limit":ROUND}`, rounds: longRounds})
+	if _, err := d.follow(ctx, session, "go"); err != nil {
+		return steps{}, err
+	}
+	arrived, ended := w.model.times()
+	if len(arrived) != longRounds+1 {
+		return steps{}, fmt.Errorf("a run has %d requests instead of %d", len(arrived), longRounds+1)
+	}
+	sizes := w.model.sizes()
+	of := steps{size: sizes[len(sizes)-1]}
+	for i := range longRounds {
+		of.gaps = append(of.gaps, arrived[i+1].Sub(ended[i]))
+	}
+	return of, nil
 }
 
 // toModel posts messages that the model answers at once. It returns the median times from the post to the arrival of

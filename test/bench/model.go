@@ -86,12 +86,19 @@ func (m *model) times() (arrived, ended []time.Time) {
 	return append([]time.Time(nil), m.arrived...), append([]time.Time(nil), m.ended...)
 }
 
+// bodies are reused between requests.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 func (m *model) serve(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	// A new buffer for each body would make this process collect garbage during kaged's steps, on the same processors.
+	buf := bodies.Get().(*bytes.Buffer)
+	defer bodies.Put(buf)
+	buf.Reset()
+	if _, err := buf.ReadFrom(r.Body); err != nil {
 		return
 	}
+	body := buf.Bytes()
 	m.mu.Lock()
 	p := m.plan
 	if p.below != nil && bytes.Contains(body, []byte(belowPrompt)) {
