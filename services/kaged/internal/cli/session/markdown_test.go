@@ -40,3 +40,39 @@ func TestMarkdown(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// A result follows its call, and a message to a run at work follows the step after which the agent read it. Such a
+// message is stored before that of its run. Messages to a run without a message of its own come last.
+func TestMarkdownOfASteeredRun(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := &markdownWriter{w: &b}
+	for _, raw := range []string{
+		`{"role":"operator","content":"Be quick.","created_at":1000,"run_id":"R1","after_step":1}`,
+		`{"role":"subagent","subagent_invocation_id":"I1","content":"Seen.","created_at":1500}`,
+		`{"role":"primary","created_at":2000,"run_id":"R1","parts":[
+			{"type":"text","text":"Two calls."},
+			{"type":"tool_call","id":"c1","name":"a","input":{}},{"type":"tool_call","id":"c2","name":"b","input":{}},
+			{"type":"tool_result","tool_call_id":"c1","name":"a","output":"1"},
+			{"type":"tool_result","tool_call_id":"c2","name":"b","output":"2"},
+			{"type":"text","text":"Done."}]}`,
+		`{"role":"operator","content":"Stop.","created_at":3000,"run_id":"R2","after_step":1}`,
+	} {
+		if err := w.message(json.RawMessage(raw)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	call := func(name, output string) string {
+		return "\n**Call of " + name + "**\n\n```json\n{}\n```\n\n**Result of " + name + "**\n\n```\n" + output + "\n```\n"
+	}
+	want := "\n## Subagent I1, 1970-01-01T00:00:01Z\n\nSeen.\n" +
+		"\n## Primary, 1970-01-01T00:00:02Z\n\nTwo calls.\n" + call("a", "1") + call("b", "2") +
+		"\n## Operator, 1970-01-01T00:00:01Z\n\nBe quick.\n\n## Primary goes on\n\nDone.\n" +
+		"\n## Operator, 1970-01-01T00:00:03Z\n\nStop.\n"
+	if d := cmp.Diff(want, b.String()); d != "" {
+		t.Error(d)
+	}
+}
