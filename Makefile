@@ -82,7 +82,7 @@ web: ## Build the console and the TypeScript client from their sources (needs No
 	@scripts/web.sh
 
 screenshots: setup-test ## Take pictures of every screen of the console into bin/screenshots
-	@KAGED_SCREENSHOTS=$(CURDIR)/$(BIN)/screenshots go test -count=1 -tags faults -run TestScreens ./test/console
+	@KAGED_SCREENSHOTS=$(CURDIR)/$(BIN)/screenshots go test -count=1 -tags faults -run 'TestScreens|TestATeamAtWork' ./test/console
 
 fuzz: ## Run every fuzz target for FUZZTIME each (default 30s)
 	@scripts/fuzz.sh $(or $(FUZZTIME),30s)
