@@ -49,7 +49,8 @@ var teamSteps = map[string][]fakellm.Step{
 		},
 		{
 			fakellm.Say("The smith mends it."),
-			fakellm.Tool("agent-smith", `{"prompt":"Let normalize strip all but letters and digits, then run the tests."}`),
+			fakellm.Tool("agent-smith",
+				`{"prompt":"Let normalize strip all but letters and digits, then run the tests."}`),
 		},
 		{fakellm.Say("Done.")},
 	},
@@ -69,7 +70,8 @@ var teamSteps = map[string][]fakellm.Step{
 	},
 }
 
-// The page of a session with a team shows each agent with its state and cost, and the question of the agent that waits. The picture of the README is taken here.
+// The page of a session with a team shows each agent with its state and cost, and the question of the agent that
+// waits. The picture of the README is taken here.
 func TestATeamAtWork(t *testing.T) {
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
 		_, role, _ := strings.Cut(strings.TrimSpace(r.System), "You are the ")
@@ -87,8 +89,8 @@ func TestATeamAtWork(t *testing.T) {
 	b := newBrowser(t, w)
 	b.size(t, 1360, 860, "light")
 	b.open(t, w, "/sessions/"+id)
-	b.until(t, "the smith asks, and the page is live", `document.querySelector(".ask")?.innerText.includes("unlink wordcount.go.orig") &&
-		document.body.innerText.includes("live")`)
+	b.until(t, "the smith asks, and the page is live", `document.body.innerText.includes("unlink wordcount.go.orig") &&
+		document.querySelector(".ask") && document.body.innerText.includes("live")`)
 	b.until(t, "each agent with its state and cost", `(list => list.length === 3 && list.every(one => one.includes("$")) &&
 		list[0].includes("caged") && list[1].includes("completed") && list[2].includes("asks you"))(
 			[...document.querySelectorAll(".tree .agent")].map(one => one.innerText))`)

@@ -154,7 +154,7 @@ func (t *toolTurn) one(ctx context.Context, i int) {
 			err = cause
 		}
 		known := out
-		out = t.run.brokenOff(c, err, time.Since(began), asked)
+		out = t.run.brokenOff(c, err, time.Since(began), asked, known.Content)
 		if out.CageOver = known.CageOver; len(known.Audit) > 0 {
 			out.Audit = known.Audit
 		}
@@ -263,23 +263,28 @@ func (v *invocation) make(ctx context.Context, step int, one toolCall) (out Tool
 }
 
 // tool runs one call at the tool runner, after an operator's approval if it needs one. asked reports whether it
-// asked.
+// asked. The content of a call that breaks off is the end of its output.
 func (v *invocation) tool(ctx context.Context, step int, c llm.ToolCall) (out ToolOutcome, asked bool, err error) {
 	req := ToolRequest{
 		CallID: fmt.Sprintf("%s.%d.%s", v.start.RunID, step, c.ID), Tool: c.Name, Input: c.Input, Context: v.toolContext,
 	}
 	v.awaitWorkspace(ctx)
+	var tail outputTail
 	out, asked, err = v.approved(ctx, step, c, req, func(stream, text string) {
+		tail.add(text)
 		// A failing sink ends ctx, and with it the call.
 		_ = v.emit(contract.ToolOutput{CallID: c.ID, Stream: stream, Text: text})
 	})
+	if err != nil {
+		out.Content = tail.String()
+	}
 	out.Content = valid(out.Content)
 	return out, asked, err
 }
 
-// brokenOff returns the outcome of a call without a result. asked is true if the question's records hold the start of
-// the call.
-func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool) ToolOutcome {
+// brokenOff returns the outcome of a call without a result, with the end of its output. asked is true if the question's
+// records hold the start of the call.
+func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, asked bool, output string) ToolOutcome {
 	f := fault.From(err)
 	switch f.Code {
 	case fault.Cancelled:
@@ -291,6 +296,9 @@ func (v *invocation) brokenOff(c llm.ToolCall, err error, took time.Duration, as
 			"it again.", f.Msg)
 	}
 	out := v.failedCall(c, f, took)
+	if output != "" {
+		out.Content = (&fault.Error{Code: f.Code, Msg: f.Msg}).With("output", output).ToolError()
+	}
 	if asked {
 		out.Audit = out.Audit[1:]
 	}

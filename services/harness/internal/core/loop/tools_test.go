@@ -237,7 +237,7 @@ func TestToolRunnerFailures(t *testing.T) {
 	}
 }
 
-// The tool runner's records of a cancelled call are kept, and the loop adds none.
+// The tool runner's records of a cancelled call are kept, and the loop adds none. Its result has its output so far.
 func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	b := newBench(t, wants(call("c1", "file.write", "{}")), says("I see."))
 	b.tools.run["file.write"] = func(context.Context, string) (string, error) {
@@ -245,7 +245,8 @@ func TestCancelledCallsKeepTheirRecords(t *testing.T) {
 	}
 	b.run(t.Context())
 	f := of[contract.ToolFinished](b.sink)[0]
-	if f.Err == nil || f.Err.Code != fault.Cancelled || !strings.Contains(f.Result.Content, "may have had effects") {
+	if f.Err == nil || f.Err.Code != fault.Cancelled || !strings.Contains(f.Result.Content, "may have had effects") ||
+		!strings.Contains(f.Result.Content, `"details":{"output":"running file.write"}`) {
 		t.Errorf("%+v", f)
 	}
 	if len(f.Audit) != 1 || f.Audit[0].Type != "known" {
