@@ -42,7 +42,7 @@ func wantNotice(t *testing.T, heard <-chan *issuev1.IssueChanged, number int64, 
 // and reads cause no notice. A-WS-EV-08, -10; A-ISSUE-01 to -04.
 func TestChangesAreNoticed(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	server := bustest.Server(t)
 	heard := listen(t, server)
 	c, tools := startWith(t, issue.Deps{DatabaseURL: owner, AppURL: app, NATS: &bus.Config{InProcess: server}})
@@ -115,7 +115,7 @@ func TestChangesAreNoticed(t *testing.T) {
 // because the previous process may have ended before it sent them.
 func TestNoticesOutliveOutages(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	server := bustest.Server(t)
 	server.Stop()
 	deps := issue.Deps{DatabaseURL: owner, AppURL: app, NATS: &bus.Config{InProcess: server}}

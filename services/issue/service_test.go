@@ -99,7 +99,7 @@ func run(t *testing.T, deps issue.Deps) (
 
 func one(t *testing.T) issuev1.IssueServiceClient {
 	t.Helper()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	return start(t, owner, app)
 }
 

@@ -12,13 +12,14 @@ import (
 	"kaged.dev/pkg/testkit/pgtest"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
+	"kaged.dev/services/issue"
 )
 
 // An agent works through its checklist: each action returns the whole list. An unknown issue and an unknown action are
 // refused with the errors of tools. T-TODO-03, -04, -06, -08, -09, -13, -14, -17, -18; T-TODO-BUBBLE-04.
 func TestWorkingThroughTodos(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	public, tools := startBoth(t, owner, app)
 	agent, ada := as(t, "ada", "primary"), as(t, "ada", "")
 	file(t, public, ada, "p", "Auth", "")
@@ -110,7 +111,7 @@ func TestWorkingThroughTodos(t *testing.T) {
 // If two replicas start todos at the same time, exactly one todo is in progress. T-TODO-12.
 func TestStartingAtOnce(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	public, first := startBoth(t, owner, app)
 	_, second := startBoth(t, owner, app)
 	agent := as(t, "ada", "primary")
@@ -154,7 +155,7 @@ func TestStartingAtOnce(t *testing.T) {
 // T-ISSUE-TRANS-01, -04 to -08; T-FM-14, T-FM-15.
 func TestUsingIssues(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	_, tools := startBoth(t, owner, app)
 	agent := as(t, "ada", "primary")
 	use := func(req *issuev1.UseIssuesRequest) (*issuev1.UseIssuesResponse, error) {
@@ -213,7 +214,7 @@ func TestUsingIssues(t *testing.T) {
 // no dropped or completed todos, and none of other operators. T-TODO-STICKY-02, -03.
 func TestReminders(t *testing.T) {
 	t.Parallel()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	c, tools := startBoth(t, owner, app)
 	ada, agent := as(t, "ada", ""), as(t, "ada", "primary")
 	file(t, c, ada, "music", "First", "")

@@ -56,7 +56,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, nats: bustest.Server(t), harness: newHarness(t), nodes: map[string]*node{}}
-	w.owner, w.app = pgtest.URLs(t)
+	w.owner, w.app = pgtest.Migrated(t, pgtest.Schema(Module.Schema))
 	w.project = t.TempDir()
 	w.config = filepath.Join(t.TempDir(), "local.toml")
 	w.tools = &toolRunner{}

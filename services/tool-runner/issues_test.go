@@ -24,7 +24,7 @@ import (
 // withIssues returns a tool runner with a real issue service.
 func withIssues(t *testing.T) *client {
 	t.Helper()
-	owner, app := pgtest.URLs(t)
+	owner, app := pgtest.Migrated(t, pgtest.Schema(issue.Module.Schema))
 	s, err := issue.New(issue.DefaultConfig(), issue.Deps{
 		Log: slog.New(slog.DiscardHandler), DatabaseURL: owner,
 		AppURL: app,

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/host"
-	"kaged.dev/pkg/testkit/pgtest"
 	"kaged.dev/services/kaged"
 	"kaged.dev/services/sandbox-supervisor/shim"
 	"kaged.dev/test/e2e/kagedtest"
@@ -22,8 +21,9 @@ func TestMain(m *testing.M) {
 	kagedtest.Main(m, commands)
 }
 
-// databaseEnv gives a daemon an empty database of the shared test server, so that it needs no cluster of its own.
+// databaseEnv gives a daemon a database of the shared test server, so that it needs no cluster of its own. Its schemas
+// are migrated and empty.
 func databaseEnv(t *testing.T) []string {
-	owner, app := pgtest.URLs(t)
+	owner, app := kagedtest.Database(t, kaged.Modules())
 	return []string{"KAGED_DATABASE_URL=" + owner, "KAGED_DATABASE_APP_URL=" + app}
 }

@@ -29,9 +29,14 @@ func (c cluster) durability() []string {
 	if c.noSync {
 		// Without autovacuum a test can drop its database at any moment: the owner may not end an autovacuum worker's
 		// session.
-		return []string{"fsync=off", "synchronous_commit=on", "full_page_writes=off", "autovacuum=off"}
+		return []string{
+			"fsync=off", "synchronous_commit=on", "full_page_writes=off", "autovacuum=off",
+			"min_wal_size=32MB", "max_wal_size=64MB",
+		}
 	}
-	return []string{"fsync=on", "synchronous_commit=on", "full_page_writes=on", "autovacuum=on"}
+	return []string{
+		"fsync=on", "synchronous_commit=on", "full_page_writes=on", "autovacuum=on", "max_wal_size=256MB",
+	}
 }
 
 // settings are the settings of a server for one machine and a few services: small, quick to start, and quiet.
@@ -50,7 +55,6 @@ func (c cluster) settings(socketDir string) []string {
 		"wal_level=minimal",
 		"max_wal_senders=0",
 		"max_logical_replication_workers=0",
-		"max_wal_size=256MB",
 		"logging_collector=off",
 		"log_destination=stderr",
 		"log_checkpoints=off",

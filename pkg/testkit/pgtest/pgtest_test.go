@@ -141,8 +141,8 @@ func TestAPrivateServerComesBack(t *testing.T) {
 func TestTemplatesAreNamedByContent(t *testing.T) {
 	t.Parallel()
 	other := fstest.MapFS{"001_notes.sql": {Data: []byte("create table notes (note text)")}}
-	a, b, c := contentHash(t, migrations, "notes"), contentHash(t, migrations, "more"), contentHash(t, other, "notes")
-	if a == b || a == c || b == c || a != contentHash(t, migrations, "notes") {
+	a, b, c := contentHash(t, []Schema{{"notes", migrations}}), contentHash(t, []Schema{{"more", migrations}}), contentHash(t, []Schema{{"notes", other}})
+	if a == b || a == c || b == c || a != contentHash(t, []Schema{{"notes", migrations}}) {
 		t.Errorf("%s %s %s", a, b, c)
 	}
 }

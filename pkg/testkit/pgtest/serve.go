@@ -109,16 +109,27 @@ func startTidy(ctx context.Context, opts embedded.Options) (*embedded.Server, er
 	return server, nil
 }
 
-// cacheFolder is the folder of the clusters: in the user's cache folder, or, if that is not writable, in a private
-// folder for temporary files.
+// cacheFolder is the folder of the clusters: in memory where there is room, because every test makes and drops a
+// database of a thousand files, which costs a disk's file system more than the test's own statements; else in the
+// user's cache folder, or, if that is not writable, in a private folder for temporary files.
 func cacheFolder() (string, error) {
+	private := fmt.Sprintf("kaged-pgtest-%d", os.Getuid())
+	if roomy(memoryFolder) {
+		if dir, err := privateFolder(filepath.Join(memoryFolder, private)); err == nil {
+			return dir, nil
+		}
+	}
 	if base, err := os.UserCacheDir(); err == nil {
 		dir := filepath.Join(base, "kaged-pgtest")
 		if os.MkdirAll(dir, 0o700) == nil {
 			return dir, nil
 		}
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("kaged-pgtest-%d", os.Getuid()))
+	return privateFolder(filepath.Join(os.TempDir(), private))
+}
+
+// privateFolder makes a folder of this user's in a folder of all users.
+func privateFolder(dir string) (string, error) {
 	err := os.Mkdir(dir, 0o700)
 	if os.IsExist(err) {
 		// Changing the mode of another user's folder fails.
