@@ -56,7 +56,7 @@ func New(deps Deps) *Hub {
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.pingEach(), h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
-	there := time.Now()
+	var away time.Time // of the first check that found the bus unavailable; a machine that slept checks late
 	for {
 		select {
 		case now := <-tick.C:
@@ -69,8 +69,10 @@ func (h *Hub) Run(ctx context.Context) {
 			})
 			switch {
 			case h.deps.Ready() == nil:
-				there = now
-			case now.Sub(there) >= h.deps.Limits.Grace:
+				away = time.Time{}
+			case away.IsZero():
+				away = now
+			case now.Sub(away) >= h.deps.Limits.Grace:
 				h.each(func(s *Socket) {
 					s.close(codeShutdown, "The frames of the session cannot be reached; connect again later.")
 				})

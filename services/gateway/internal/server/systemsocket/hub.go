@@ -137,7 +137,7 @@ func (h *Hub) Close() {
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
-	there := time.Now()
+	var away time.Time // of the first check that found the bus unavailable; a machine that slept checks late
 	for {
 		select {
 		case now := <-tick.C:
@@ -148,9 +148,12 @@ func (h *Hub) Run(ctx context.Context) {
 					}
 				})
 			}
-			if h.deps.Ready() == nil {
-				there = now
-			} else if now.Sub(there) >= h.deps.Limits.Grace {
+			switch {
+			case h.deps.Ready() == nil:
+				away = time.Time{}
+			case away.IsZero():
+				away = now
+			case now.Sub(away) >= h.deps.Limits.Grace:
 				h.each(func(c *client) { c.close(codeShutdown, "Changes cannot be received now; connect again later.") })
 			}
 		case <-ctx.Done():
