@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 
+	"google.golang.org/grpc"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/sandboxwire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
@@ -16,7 +19,10 @@ import (
 func (c *Client) Hold(ctx context.Context, spec contract.CageSpec, event func(contract.CageEvent) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.client.HoldCage(ctx, sandboxwire.CageSpec(spec))
+	type events = grpc.ServerStreamingClient[sandboxsupervisorv1.HoldCageEvent]
+	stream, err := rpc.Reach(ctx, func(ctx context.Context, opts ...grpc.CallOption) (events, error) {
+		return c.client.HoldCage(ctx, sandboxwire.CageSpec(spec), opts...)
+	})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/sandboxwire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/sandbox"
 
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
@@ -38,7 +39,9 @@ func (c *Client) Run(ctx context.Context, spec sandbox.Spec, output func([]byte)
 	// Any return ends the stream, and the supervisor then kills the remaining processes.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	st, err := c.client.Exec(ctx)
+	st, err := rpc.Reach(ctx, func(ctx context.Context, opts ...grpc.CallOption) (stream, error) {
+		return c.client.Exec(ctx, opts...)
+	})
 	if err != nil {
 		return contract.Exit{}, err
 	}

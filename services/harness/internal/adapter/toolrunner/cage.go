@@ -8,6 +8,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/toolwire"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/services/harness/internal/core/loop"
 
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
@@ -15,8 +16,10 @@ import (
 
 // Hold implements [loop.Tools].
 func (r *Runner) Hold(ctx context.Context, id string, caller *contract.Caller) (loop.Cage, error) {
-	stream, err := r.client.HoldCage(ctx, &toolrunnerv1.HoldCageRequest{
-		CageId: id, Context: toolwire.Caller(caller), TellChecked: true,
+	req := &toolrunnerv1.HoldCageRequest{CageId: id, Context: toolwire.Caller(caller), TellChecked: true}
+	type events = grpc.ServerStreamingClient[toolrunnerv1.HoldCageEvent]
+	stream, err := rpc.Reach(ctx, func(ctx context.Context, opts ...grpc.CallOption) (events, error) {
+		return r.client.HoldCage(ctx, req, opts...)
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"kaged.dev/pkg/catalogue"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/contract/toolwire"
@@ -105,7 +107,11 @@ func (r *Runner) Run(
 		return err
 	})
 	defer stop()
-	stream, err := r.client.RunTool(lasting, requestToProto(call))
+	req := requestToProto(call)
+	type events = grpc.ServerStreamingClient[toolrunnerv1.RunToolEvent]
+	stream, err := rpc.Reach(lasting, func(ctx context.Context, opts ...grpc.CallOption) (events, error) {
+		return r.client.RunTool(ctx, req, opts...)
+	})
 	if err != nil {
 		return loop.ToolOutcome{}, err
 	}
