@@ -36,7 +36,7 @@ func TestServiceBinary(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() { code, _ := start(ctx); ended <- code }()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		if code, _ := start(t.Context(), "--health"); code == exitOK {
 			break

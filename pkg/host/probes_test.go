@@ -11,13 +11,14 @@ import (
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit"
 )
 
 // The three probes differ: an outage of a store fails only readiness, a start completes once, and a draining process is
 // live and not ready.
 func TestProbes(t *testing.T) {
 	t.Parallel()
-	address := freePort(t)
+	address := testkit.Address()
 	opts := options(t)
 	file, err := config.Parse("local.toml", fmt.Appendf(nil, "[telemetry]\nprobe_listen = %q\n", address))
 	if err != nil {
@@ -78,7 +79,7 @@ func TestProbes(t *testing.T) {
 // A taken address stops the start, and the error names its key.
 func TestProbesWhereSomebodyListens(t *testing.T) {
 	t.Parallel()
-	f, address := newProbe("probe", &journal{}), freePort(t)
+	f, address := newProbe("probe", &journal{}), testkit.Address()
 	opts := options(t)
 	opts.Getenv = func(name string) string { return map[string]string{"KAGED_PROBE_LISTEN": address}[name] }
 	first, err := host.New(opts, f.module())

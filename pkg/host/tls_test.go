@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,20 +19,10 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/certs"
 	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
-
-// freePort returns a free loopback address.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 // withTLS returns options with the certificate of a service and a configuration.
 func withTLS(t *testing.T, files mtls.Files, toml string) host.Options {
@@ -104,7 +93,7 @@ func (a *audited) DebugCalled(_ context.Context, c rpc.DebugCall) error {
 // permitted callers that ask for this service, and records calls with a debugging certificate.
 func TestBetweenHosts(t *testing.T) {
 	t.Parallel()
-	ca, address := certs.New(t), freePort(t)
+	ca, address := certs.New(t), testkit.Address()
 	opts := withTLS(t, ca.Issue("tool-runner"), "")
 	socket := host.SocketPath(opts.DataDir.String(), "tool-runner")
 	listen := fmt.Sprintf("[services.tool-runner]\nlisten = [%q, %q]\n", "unix:"+socket, address)
@@ -195,7 +184,7 @@ func TestReplicas(t *testing.T) {
 		f := &fickle{probe: newProbe("harness", &journal{})}
 		module := f.module()
 		module.New = func(env *host.Env) (host.Service, error) { f.env = env; return f, nil }
-		h, err := host.New(withTLS(t, ca.Issue("harness"), fmt.Sprintf("[services.harness]\nlisten = %q\n", freePort(t))),
+		h, err := host.New(withTLS(t, ca.Issue("harness"), fmt.Sprintf("[services.harness]\nlisten = %q\n", testkit.Address())),
 			module)
 		if err != nil {
 			t.Fatal(err)

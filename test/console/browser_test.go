@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -23,8 +22,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"kaged.dev/pkg/client"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/fakellm"
-	"kaged.dev/pkg/testkit/pgtest"
+	"kaged.dev/services/kaged"
 	"kaged.dev/test/e2e/kagedtest"
 )
 
@@ -44,11 +44,11 @@ type world struct {
 // start runs a kaged with a fake model. toml is added to its configuration.
 func start(t testing.TB, answers fakellm.Func, toml ...string) *world {
 	t.Helper()
-	owner, app := pgtest.URLs(t)
+	owner, app := kagedtest.Database(t, kaged.Modules())
 	w := &world{model: fakellm.Start(t), env: []string{
 		"KAGED_DATABASE_URL=" + owner,
 		"KAGED_DATABASE_APP_URL=" + app,
-	}, listen: freePort(t), owner: owner}
+	}, listen: testkit.Address(), owner: owner}
 	if answers != nil {
 		w.model.Handle(answers)
 	}
@@ -72,16 +72,6 @@ func (w *world) up(t testing.TB) {
 		}
 	})
 	w.api = w.SignIn(t)
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func (w *world) do(t testing.TB, method, path string, in, out any) {

@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/certs"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
@@ -95,14 +96,14 @@ func startFleet(t *testing.T, llm *fakellm.Server, replicas int, toml string) *f
 	f.shared = append(f.shared, "KAGED_NATS_URL="+natsURL(t))
 	for _, name := range serviceNames {
 		if mtls.InWorkspace(name) {
-			f.hosts.addresses[name] = freeAddress()
+			f.hosts.addresses[name] = testkit.Address()
 			f.shared = append(f.shared, config.EnvName("services", name, "address")+"="+f.hosts.addresses[name])
 			continue
 		}
 		var backends []string
 		for i := range replicas {
 			id := replicaOf(name, i)
-			f.hosts.addresses[id] = freeAddress()
+			f.hosts.addresses[id] = testkit.Address()
 			backends = append(backends, f.hosts.addresses[id])
 		}
 		f.relays[name] = newRelay(t, backends...)

@@ -17,6 +17,7 @@ import (
 	"kaged.dev/pkg/client"
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
 )
@@ -78,7 +79,7 @@ type gateways struct {
 
 func startGateways(t *testing.T, llm *fakellm.Server) *gateways {
 	t.Helper()
-	g := &gateways{balancer: newBalancer(t), addresses: [2]string{freeAddress(), freeAddress()}}
+	g := &gateways{balancer: newBalancer(t), addresses: [2]string{testkit.Address(), testkit.Address()}}
 	g.constellation = startAlone(t, llm, "KAGED_UI_URL="+g.url(), "KAGED_LISTEN="+g.addresses[0])
 	g.running[0] = g.processes["gateway"]
 	g.begin(t, 1)

@@ -11,6 +11,7 @@ import (
 
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/certs"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
@@ -64,7 +65,7 @@ func TestDebuggingIsTyped(t *testing.T) {
 		"kaged certs issue ~/kaged-ca harness\n")
 	c.env = append(append(append([]string{}, c.Env...), databaseEnv(t)...), "KAGED_NATS_URL="+natsURL(t),
 		"KAGED_LISTEN=127.0.0.1:0")
-	addresses := strings.NewReplacer("10.1.2.3:7421", freeAddress(), "10.1.2.4:7422", freeAddress())
+	addresses := strings.NewReplacer("10.1.2.3:7421", testkit.Address(), "10.1.2.4:7422", testkit.Address())
 	for _, name := range serviceNames {
 		env := append([]string{}, c.env...)
 		if at, remote := map[string]string{"session-manager": "10.1.2.3:7421", "harness": "10.1.2.4:7422"}[name]; remote {

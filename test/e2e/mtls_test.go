@@ -2,14 +2,11 @@ package e2e_test
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -22,6 +19,7 @@ import (
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/certs"
 	"kaged.dev/pkg/testkit/fakellm"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
@@ -50,7 +48,7 @@ func startHosts(t *testing.T, llm *fakellm.Server) *hosts {
 	shared = append(shared, "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
 	for _, name := range serviceNames {
 		if name != "gateway" { // its RPCs are for the operator's own command line
-			h.addresses[name] = freeAddress()
+			h.addresses[name] = testkit.Address()
 			shared = append(shared, config.EnvName("services", name, "address")+"="+h.addresses[name])
 		}
 	}
@@ -96,16 +94,6 @@ func (h *hosts) ready(t *testing.T) {
 	if _, code := kagedtest.Command(t, "harness", h.env["harness"], "--health").Rest(t); code != 0 {
 		t.Errorf("harness --health ended with %d", code)
 	}
-}
-
-// loopbackHost is the number of addresses that startHosts has given to services.
-var loopbackHost atomic.Uint32
-
-// freeAddress returns an address of a loopback host for one service alone. A port selected by the kernel might not stay
-// free: before the service's start, and while a killed service is not running, any connection may use it.
-func freeAddress() string {
-	n := loopbackHost.Add(1)
-	return fmt.Sprintf("127.%d.%d.%d:7000", 100+os.Getpid()%100, os.Getpid()/100%250, 1+n)
 }
 
 // as connects to a service with the certificate of another.

@@ -189,7 +189,7 @@ func partition(t *testing.T, cut func(w links, cut bool)) {
 	f, network := startLinked(t, llm)
 	defer gate.Open()
 	w := &busy{Session: kagedtest.Open(t, f.signIn(t), f.Project(t))}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	closeWith(ctx, w.Socket)
 	run := w.post(ctx, t, "look around")
@@ -233,7 +233,7 @@ func TestAHolderWithoutNATSKeepsItsFrames(t *testing.T) {
 	f, network := startLinked(t, llm)
 	defer gate.Open()
 	w := &busy{Session: kagedtest.Open(t, f.signIn(t), f.Project(t))}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	closeWith(ctx, w.Socket)
 	run := w.post(ctx, t, "look around")

@@ -194,7 +194,7 @@ func TestRollingRestart(t *testing.T) {
 		}
 	}
 	dir, c := f.Project(t), f.signIn(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	stop, killed := make(chan struct{}), make(chan struct{})
 	var working sync.WaitGroup
@@ -241,7 +241,7 @@ func TestAStoppedHolderCannotWrite(t *testing.T) {
 	f := startFleet(t, llm, 2, "[services.session-manager]\nlease_ttl = \"2s\"\n")
 	defer gate.Open()
 	w := &busy{Session: kagedtest.Open(t, f.signIn(t), f.Project(t))}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	closeWith(ctx, w.Socket)
 	run := w.post(ctx, t, "look around")

@@ -26,6 +26,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 
 	"kaged.dev/pkg/client"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
 )
@@ -263,7 +264,7 @@ func TestSignInByApache(t *testing.T) {
 	t.Parallel()
 	llm := fakellm.Start(t)
 	llm.Script(fakellm.Steps(fakellm.Step{fakellm.Say("Through Apache.")}, fakellm.Step{fakellm.Say("Again.")}))
-	listen := freeAddress()
+	listen := testkit.Address()
 	public := "http://" + listen
 	h := startShared(t, llm, "allow_uncaged = true\n", "KAGED_UI_URL="+public,
 		"KAGED_SERVICES_GATEWAY_SOCKET_MAX_AGE=4s")
@@ -378,7 +379,7 @@ func TestSessionEndByApache(t *testing.T) {
 		fmt.Fprint(w, "{}")
 	}))
 	t.Cleanup(gateway.Close)
-	listen := freeAddress()
+	listen := testkit.Address()
 	issuer := startProvider(t, "http://"+listen, nil)
 	startApache(t, listen, strings.TrimPrefix(gateway.URL, "http://"), issuer,
 		"OIDC_SESSION_MAX=28800", "OIDC_SESSION_MAX=15")

@@ -29,6 +29,7 @@ import (
 	"kaged.dev/pkg/mtls"
 	"kaged.dev/pkg/mtls/authority"
 	"kaged.dev/pkg/rpc"
+	"kaged.dev/pkg/testkit"
 	"kaged.dev/pkg/testkit/certs"
 	"kaged.dev/pkg/testkit/fakellm"
 	issuev1 "kaged.dev/proto/gen/kaged/issue/v1"
@@ -56,18 +57,18 @@ func startShared(t *testing.T, llm *fakellm.Server, keys string, ofGateway ...st
 	t.Helper()
 	h := &shared{
 		World: kagedtest.NewWorld(t, ""), ca: certs.New(t), addresses: map[string]string{}, env: map[string][]string{},
-		processes: map[string]*kagedtest.Process{}, gateway: freeAddress(),
+		processes: map[string]*kagedtest.Process{}, gateway: testkit.Address(),
 	}
 	system := fmt.Sprintf("[system]\nenabled = true\nadmin_group = \"kaged-admins\"\n%s", keys)
 	table, stores := "", append(databaseEnv(t), "KAGED_NATS_URL="+natsURL(t))
 	for _, name := range serviceNames {
 		if !mtls.InWorkspace(name) {
-			h.addresses[name] = freeAddress()
+			h.addresses[name] = testkit.Address()
 			stores = append(stores, config.EnvName("services", name, "address")+"="+h.addresses[name])
 			continue
 		}
 		for _, w := range workspaceNames {
-			h.addresses[name+"."+w] = freeAddress()
+			h.addresses[name+"."+w] = testkit.Address()
 		}
 	}
 	for _, w := range workspaceNames {
