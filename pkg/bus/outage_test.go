@@ -53,7 +53,7 @@ func next[T any](t testing.TB, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing came")
 		panic("not reached")
 	}
@@ -62,7 +62,7 @@ func next[T any](t testing.TB, c <-chan T) T {
 // publishUntilTaken acts as a sequencer in an outage: it sends the same batch until it is stored or refused.
 func publishUntilTaken(t testing.TB, w *writer, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		err := w.publish(t.Context(), n)
 		if err == nil {
 			return

@@ -15,7 +15,7 @@ import (
 )
 
 // stopLimit is the time in which a service must stop; a test that reaches it has found a hang.
-const stopLimit = 30 * time.Second
+const stopLimit = time.Minute
 
 // Own returns a path of kaged's own.
 func Own(t testing.TB, path string) ownpath.Path {

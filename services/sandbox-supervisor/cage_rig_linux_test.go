@@ -328,7 +328,7 @@ func noStubs(root string) (found []error) {
 // waitFor polls for conditions without an event.
 func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); !done(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatalf("waiting for %s", what)
 		}

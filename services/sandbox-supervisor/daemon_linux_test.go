@@ -202,7 +202,7 @@ func TestNothingLeaks(t *testing.T) {
 		t.Errorf("after all the end is %v", exit)
 	}
 	// The end of the last stream and the closing of the last terminal have no event.
-	for end := time.Now().Add(5 * time.Second); openFiles(t) > before && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); openFiles(t) > before && time.Now().Before(end); {
 		runtime.Gosched()
 	}
 	if after := openFiles(t); after > before {

@@ -12,7 +12,7 @@ import (
 )
 
 // patience is how long a test waits for a process to be gone.
-const patience = 20_000 // ms
+const patience = 60_000 // ms
 
 func currentUmask() int {
 	mask := unix.Umask(0)

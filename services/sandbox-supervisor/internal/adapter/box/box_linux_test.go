@@ -78,7 +78,7 @@ func boxes(t testing.TB, change ...func(*box.Options)) *box.Boxes {
 	opts := box.Options{
 		Log: slog.New(slog.NewTextHandler(testLog{t}, nil)), Name: ident.New(), UID: 59999,
 		System: []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"}, TmpBytes: 64 << 20,
-		StartTimeout: 10 * time.Second, KillTimeout: 15 * time.Second, DrainWait: time.Second,
+		StartTimeout: time.Minute, KillTimeout: time.Minute, DrainWait: time.Second,
 		SpareIdle: time.Minute,
 	}
 	for _, c := range change {

@@ -81,7 +81,7 @@ func reach(t *testing.T, server *httptest.Server, rules ...string) *network {
 	b := boxes(t, func(o *box.Options) {
 		o.Egress = egress.Options{
 			Limits: egress.Limits{
-				Connections: 64, ResolveTimeout: 5 * time.Second, ConnectTimeout: 10 * time.Second, HelloTimeout: 10 * time.Second,
+				Connections: 64, ResolveTimeout: time.Minute, ConnectTimeout: time.Minute, HelloTimeout: time.Minute,
 				IdleTimeout: time.Minute, BodyBytes: 1 << 20,
 			},
 			Outside: outside,
@@ -227,7 +227,7 @@ func TestUDP(t *testing.T) {
 		p.Copy(func(core.Stream, []byte) {})
 	}()
 	before := n.times("UDP")
-	for limit := time.Now().Add(20 * time.Second); n.times("UDP") == before; {
+	for limit := time.Now().Add(time.Minute); n.times("UDP") == before; {
 		select {
 		case <-p.Exited():
 			t.Fatal("the command has ended")

@@ -24,7 +24,7 @@ import (
 // until waits until is returns true; what names the condition.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
+	for end := time.Now().Add(time.Minute); !is(); runtime.Gosched() {
 		if time.Now().After(end) {
 			t.Fatal("there is still not: " + what)
 		}
@@ -106,7 +106,11 @@ func TestSpareThatIsNoUse(t *testing.T) {
 	}
 	for name, disturb := range disturb {
 		t.Run(name, func(t *testing.T) {
-			b := boxes(t, func(o *box.Options) { o.StartTimeout = 2 * time.Second })
+			b := boxes(t, func(o *box.Options) {
+				if name == "launcher stopped" {
+					o.StartTimeout = 5 * time.Second // the time after which the launcher is replaced
+				}
+			})
 			open(t, b, rw(dir))
 			waiting := spare(t, b)
 			disturb(t, b, waiting)

@@ -71,7 +71,7 @@ func TestUnkillable(t *testing.T) {
 			put, set := freezer(t)
 			dir, journals, log := project(t), t.TempDir(), &lines{}
 			b := boxes(t, func(o *box.Options) {
-				o.Dir, o.KillTimeout, o.StartTimeout = journals, 500*time.Millisecond, 2*time.Second
+				o.Dir, o.KillTimeout = journals, 500*time.Millisecond
 				o.Log = slog.New(slog.NewTextHandler(log, nil))
 			})
 			x := openView(t, b, compile(t, dir))

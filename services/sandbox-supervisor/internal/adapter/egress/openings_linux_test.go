@@ -76,7 +76,7 @@ func h2c(t *testing.T, site string) []byte {
 	heard := make(chan []byte, 1)
 	addr := speaker(t, func(conn *net.TCPConn) {
 		_, _ = io.WriteString(conn, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") // the server's default settings
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		buf := make([]byte, 4096)
 		for !bytes.Contains(h.said.Bytes(), []byte("\x01\x05")) { // HEADERS with END_STREAM and END_HEADERS
 			n, err := conn.Read(buf)
@@ -159,7 +159,7 @@ func TestOddOpenings(t *testing.T) {
 				for said := c.said; len(said) > 0 && err == nil; said = said[min(step, len(said)):] {
 					_, err = conn.Write(said[:min(step, len(said))])
 				}
-				_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+				_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 				if err == nil { // otherwise it was refused before the last piece
 					_, err = io.ReadAll(conn)
 				}
@@ -212,7 +212,7 @@ func TestOtherProtocols(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 			r := bufio.NewReader(conn)
 			for _, words := range []string{c.greeting, c.said} {
 				if words == c.said {

@@ -325,7 +325,7 @@ func TestSecondHello(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("another server in a second hello %s: %v, want a reset", name, err)
 		}
@@ -457,7 +457,7 @@ func TestPatience(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(conn, c.said)
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("%s: %v, want a reset", c.name, err)
 		}
@@ -511,7 +511,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 	// The gate detects their end a little later.
 	through := false
-	for limit := time.Now().Add(20 * time.Second); !through && time.Now().Before(limit); {
+	for limit := time.Now().Add(time.Minute); !through && time.Now().Before(limit); {
 		out, code := g.Run(t, "curl", "-sS", "http://a.example/")
 		through = code == 0 && strings.HasPrefix(out, "hello")
 	}
@@ -521,7 +521,7 @@ func TestHalfOpen(t *testing.T) {
 	g.stop()
 	// Package net keeps pipes for its next copy in a pool; the garbage collector closes them.
 	after := files(t)
-	for limit := time.Now().Add(20 * time.Second); after > before+sockets && time.Now().Before(limit); after = files(t) {
+	for limit := time.Now().Add(time.Minute); after > before+sockets && time.Now().Before(limit); after = files(t) {
 		runtime.GC()
 	}
 	if after > before+sockets {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 func options(change ...func(*shimhost.Options)) shimhost.Options {
 	opts := shimhost.Options{
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Node: ident.New(), Instance: ident.New(), Cgroups: true,
-		StartTimeout: 10 * time.Second, KillTimeout: 15 * time.Second, DrainWait: time.Second,
+		StartTimeout: time.Minute, KillTimeout: time.Minute, DrainWait: time.Second,
 	}
 	for _, c := range change {
 		c(&opts)

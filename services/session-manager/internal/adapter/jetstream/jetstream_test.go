@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // deadline bounds the waits of a test; reaching it is a failure.
-const deadline = 20 * time.Second
+const deadline = time.Minute
 
 // If NATS limits messages below the largest frame, a warning is logged. A refused frame is stored shortened and
 // does not block later frames.

@@ -113,7 +113,7 @@ func TestRemoveProjectWaitsForNewSessions(t *testing.T) {
 // event for that.
 func waitForLock(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		var waits bool
 		err := pool.QueryRow(t.Context(), "select exists (select from pg_stat_activity where datname = current_database() "+
 			"and wait_event_type = 'Lock')").
