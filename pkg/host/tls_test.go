@@ -184,8 +184,8 @@ func TestReplicas(t *testing.T) {
 		f := &fickle{probe: newProbe("harness", &journal{})}
 		module := f.module()
 		module.New = func(env *host.Env) (host.Service, error) { f.env = env; return f, nil }
-		h, err := host.New(withTLS(t, ca.Issue("harness"), fmt.Sprintf("[services.harness]\nlisten = %q\n", testkit.Address())),
-			module)
+		listen := fmt.Sprintf("[services.harness]\nlisten = %q\n", testkit.Address())
+		h, err := host.New(withTLS(t, ca.Issue("harness"), listen), module)
 		if err != nil {
 			t.Fatal(err)
 		}
