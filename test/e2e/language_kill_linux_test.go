@@ -16,7 +16,8 @@ import (
 	"kaged.dev/test/e2e/kagedtest"
 )
 
-// leftFor is the time limit for the processes of a language server after the end of what needed them.
+// leftFor is the time limit, on a [kagedtest.Clock], for the processes of a language server after the end of what
+// needed them.
 const leftFor = 2 * time.Second
 
 // deafServer is a configuration with a language server that starts a process; both ignore SIGTERM.
@@ -80,11 +81,11 @@ func allEnd(t *testing.T, dir string, end func()) {
 		watched[p] = fd
 	}
 	end()
-	limit := time.Now().Add(leftFor)
+	clock := kagedtest.StartClock()
 	for p, fd := range watched {
 		for {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Until(limit).Milliseconds()))
-			if errors.Is(err, unix.EINTR) {
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10)
+			if errors.Is(err, unix.EINTR) || n == 0 && clock.Within(leftFor) {
 				continue
 			}
 			if n != 1 {

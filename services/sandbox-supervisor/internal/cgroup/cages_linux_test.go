@@ -160,8 +160,8 @@ func TestCPU(t *testing.T) {
 	if cage == nil {
 		return
 	}
-	cmd, command := run(t, cage, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
 	began := time.Now()
+	cmd, command := run(t, cage, `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
