@@ -110,6 +110,20 @@ func TestServicesWorkAsARoleThatOnlyWorks(t *testing.T) {
 	}
 }
 
+// Long values are compressed by LZ4 where the server has it.
+func TestLongValuesAreCompressedByLZ4(t *testing.T) {
+	t.Parallel()
+	owner, app := pgtest.URLs(t)
+	pool := mustOpen(t, postgres.Config{OwnerURL: owner, URL: app})
+	exec(t, pool, "insert into orders (note) values (repeat('much ', 5000))")
+	var got, want string
+	if err := pool.QueryRow(t.Context(), "select pg_column_compression(note), (select case when 'lz4' = any(enumvals) "+
+		"then 'lz4' else 'pglz' end from pg_settings where name = 'default_toast_compression') from orders").
+		Scan(&got, &want); err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
 // Processes that start at the same time on an empty database all find it migrated, once.
 func TestProcessesMayStartAtOnce(t *testing.T) {
 	t.Parallel()
