@@ -74,7 +74,8 @@ func (p *barePeer) end() {
 // ServePeer runs a bare server until in ends, and writes its addresses to out as one line of JSON. "relay" is a NATS
 // server with a relay to WebSockets, "nats" a NATS server as kaged's
 // own, with its streams in the folder args[0]; "gateway" a gRPC service behind a grpc-gateway; args[0] is its answer, a
-// GetSessionResponse in JSON. "replay" writes frames to each socket: args are their number and size.
+// GetSessionResponse in JSON. "replay" writes frames to each socket: args are their number and size. "streams" relays
+// the answers of the model at args[0] and stores in the folder args[1], see [bareStreams].
 func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, args ...string) error {
 	var handler http.Handler
 	peer := barePeer{}
@@ -100,6 +101,13 @@ func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, ar
 		}
 		defer stop()
 		handler = mux
+	case name == "streams" && len(args) == 2:
+		s, err := startBareStreams(ctx, args[0], args[1])
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		handler = s
 	case name == "replay" && len(args) == 2:
 		count, errCount := strconv.Atoi(args[0])
 		size, errSize := strconv.Atoi(args[1])

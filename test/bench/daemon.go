@@ -122,8 +122,11 @@ func (d *daemon) post(ctx context.Context, session, text string) error {
 }
 
 // cpu returns the CPU time of the daemon and of every process below it, both running and ended ones.
-func (d *daemon) cpu() (total time.Duration, err error) {
-	tree, err := d.processes()
+func (d *daemon) cpu() (time.Duration, error) { return cpuOf(d.cmd.Process.Pid) }
+
+// cpuOf is cpu for the tree below any process.
+func cpuOf(root int) (total time.Duration, err error) {
+	tree, err := processesOf(root)
 	for _, p := range tree {
 		total += p.used
 	}

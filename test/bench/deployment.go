@@ -230,7 +230,7 @@ func (u usage) since(before usage) usage {
 // used returns the CPU time of all processes so far.
 func (d *deployment) used() (u usage, err error) {
 	of := func(pid int) time.Duration {
-		tree, treeErr := (&daemon{cmd: &exec.Cmd{Process: &os.Process{Pid: pid}}}).processes()
+		tree, treeErr := processesOf(pid)
 		err = errors.Join(err, treeErr)
 		var sum time.Duration
 		for _, p := range tree {

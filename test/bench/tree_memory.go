@@ -19,11 +19,16 @@ const treeInterval = 100 * time.Millisecond
 type treeMemory struct{ rss, pss int64 }
 
 // peakMemory samples the memory of the daemon's process tree until ctx ends and returns the largest sums.
-func (d *daemon) peakMemory(ctx context.Context) (peak treeMemory, err error) {
+func (d *daemon) peakMemory(ctx context.Context) (treeMemory, error) {
+	return peakMemoryOf(ctx, d.cmd.Process.Pid)
+}
+
+// peakMemoryOf is peakMemory for the tree below any process.
+func peakMemoryOf(ctx context.Context, root int) (peak treeMemory, err error) {
 	tick := time.NewTicker(treeInterval)
 	defer tick.Stop()
 	for {
-		now, err := d.treeMemory()
+		now, err := treeMemoryOf(root)
 		if err != nil {
 			return peak, err
 		}
@@ -36,8 +41,8 @@ func (d *daemon) peakMemory(ctx context.Context) (peak treeMemory, err error) {
 	}
 }
 
-func (d *daemon) treeMemory() (sum treeMemory, err error) {
-	tree, err := d.processes()
+func treeMemoryOf(root int) (sum treeMemory, err error) {
+	tree, err := processesOf(root)
 	if err != nil {
 		return sum, err
 	}
@@ -69,8 +74,8 @@ type process struct {
 	used time.Duration // the CPU time, with that of ended children
 }
 
-// processes returns the daemon and every process below it.
-func (d *daemon) processes() ([]process, error) {
+// processesOf returns a process and every process below it.
+func processesOf(root int) ([]process, error) {
 	children := map[int][]process{}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -84,12 +89,12 @@ func (d *daemon) processes() ([]process, error) {
 		}
 		p := process{pid, time.Duration(ticks) * time.Second / 100} // USER_HZ is 100 on every Linux that kaged supports
 		children[ppid] = append(children[ppid], p)
-		if pid == d.cmd.Process.Pid {
+		if pid == root {
 			tree = append(tree, p)
 		}
 	}
 	if len(tree) == 0 {
-		return nil, fmt.Errorf("the daemon, pid %d, has ended", d.cmd.Process.Pid)
+		return nil, fmt.Errorf("the process %d has ended", root)
 	}
 	for i := 0; i < len(tree); i++ {
 		tree = append(tree, children[tree[i].pid]...)
