@@ -48,7 +48,6 @@ type Deps struct {
 type Server struct {
 	harnessv1.UnimplementedHarnessServiceServer
 	deps Deps
-	pace loop.Pace
 	// meters are the corrections of token estimates.
 	meters loop.Meters
 	talks  *talks

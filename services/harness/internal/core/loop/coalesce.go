@@ -3,7 +3,6 @@ package loop
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/clip"
@@ -13,29 +12,9 @@ import (
 // largestDelta is the size in bytes at which gathered text is sent at once.
 const largestDelta = 32 << 10
 
-// The bounds of a stream's window, and its growth with each stream.
-const (
-	shortestWindow  = 5 * time.Millisecond
-	windowPerStream = 200 * time.Microsecond
-	longestWindow   = 20 * time.Millisecond
-)
-
-// Pace sets how long the streams of one process gather text. Each delta costs a publish to the bus and a write to a
-// socket, about 120 us of CPU. A few streams send every 5 ms. A hundred streams send every 20 ms, which is still
-// above the frame rate of a terminal, so the process sends at most about 5,000 deltas a second. The zero value is
-// ready to use.
-type Pace struct{ streams atomic.Int64 }
-
-// join counts a stream until the returned function is called.
-func (p *Pace) join() (leave func()) {
-	p.streams.Add(1)
-	return func() { p.streams.Add(-1) }
-}
-
-// window returns the shortest time between two deltas of one stream.
-func (p *Pace) window() time.Duration {
-	return min(max(time.Duration(p.streams.Load())*windowPerStream, shortestWindow), longestWindow)
-}
+// deltaWindow is the shortest time between two deltas of one stream, which clients may rely on. Each delta costs a
+// publish to the bus and a write to a socket, so thousands of pieces a second cost at most 200 deltas.
+const deltaWindow = 5 * time.Millisecond
 
 // coalescer gathers the pieces of a model's answer, so that thousands of pieces cost few events. The first piece
 // after a pause is sent at once. A later piece is sent at the end of the window that began with the last delta. A
@@ -45,7 +24,6 @@ func (p *Pace) window() time.Duration {
 // It has one timer. close stops the timer and waits for a running flush.
 type coalescer struct {
 	emit func(contract.Event) error
-	pace *Pace
 
 	mu       sync.Mutex // guards the fields below
 	timer    *time.Timer
@@ -57,8 +35,8 @@ type coalescer struct {
 	err      error // the sink's error; all text after it is dropped
 }
 
-func newCoalescer(pace *Pace, emit func(contract.Event) error) *coalescer {
-	return &coalescer{emit: emit, pace: pace}
+func newCoalescer(emit func(contract.Event) error) *coalescer {
+	return &coalescer{emit: emit}
 }
 
 // add adds a piece. It fails with the sink's error.
@@ -75,10 +53,10 @@ func (c *coalescer) add(thinking bool, text string) error {
 		c.flush()
 	case c.armed:
 	default:
-		if window, pause := c.pace.window(), time.Since(c.last); pause >= window {
+		if pause := time.Since(c.last); pause >= deltaWindow {
 			c.flush()
 		} else {
-			c.arm(window - pause)
+			c.arm(deltaWindow - pause)
 		}
 	}
 	return c.err

@@ -389,7 +389,7 @@ func newBench(t *testing.T, answers ...play) *bench {
 	}
 	b.deps = Deps{
 		Models: opener{"fake": b.model}, Tools: b.tools, Prices: flat{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Stopping: make(chan struct{}), Limits: DefaultLimits(), Pace: new(Pace),
+		Stopping: make(chan struct{}), Limits: DefaultLimits(),
 	}
 	b.start = Start{
 		RunID: "run1", SessionID: "session1", RequestID: "request1", ProjectID: "demo", OperatorID: "operator1",

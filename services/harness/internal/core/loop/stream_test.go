@@ -75,38 +75,6 @@ func TestDeltasAreGathered(t *testing.T) {
 	})
 }
 
-// The window grows with the number of streams in the process, within its bounds, and shrinks when they end.
-func TestPace(t *testing.T) {
-	var pace Pace
-	var leave []func()
-	join := func(n int) {
-		for range n {
-			leave = append(leave, pace.join())
-		}
-	}
-	for _, c := range []struct {
-		streams int
-		want    time.Duration
-	}{
-		{1, 5 * time.Millisecond},
-		{25, 5 * time.Millisecond},
-		{50, 10 * time.Millisecond},
-		{100, 20 * time.Millisecond},
-		{1000, 20 * time.Millisecond},
-	} {
-		join(c.streams - len(leave))
-		if got := pace.window(); got != c.want {
-			t.Errorf("window with %d streams: got %s, want %s", c.streams, got, c.want)
-		}
-	}
-	for _, l := range leave {
-		l()
-	}
-	if got := pace.window(); got != shortestWindow {
-		t.Errorf("window after the last stream: got %s, want %s", got, shortestWindow)
-	}
-}
-
 // Twenty thousand pieces in a burst become few events without loss. A piece of megabytes is sent in parts that end at
 // character boundaries.
 func TestBurst(t *testing.T) {

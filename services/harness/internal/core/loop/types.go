@@ -95,8 +95,6 @@ type Deps struct {
 	// step boundary, or where it waits for an operator, and the run ends as handed over.
 	Stopping <-chan struct{}
 	Limits   Limits
-	// Pace is shared by all runs of the process.
-	Pace *Pace
 }
 
 // Limits bound a run. No field is zero.
