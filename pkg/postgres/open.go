@@ -144,8 +144,8 @@ func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// compressByLZ4 makes a connection store long values by LZ4, which takes a tenth of the default's time. A server without
-// LZ4 refuses it and keeps its default; it is no startup parameter because that refusal would end the connection.
+// compressByLZ4 makes a connection store long values by LZ4, which takes a tenth of the default's time. A server
+// without LZ4 refuses it and keeps its default; as a startup parameter that refusal would end the connection.
 func compressByLZ4(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.PgConn().Exec(ctx, "set default_toast_compression = 'lz4'").Close()
 	if state := sqlState(err); state == invalidParameter || state == undefinedObject {

@@ -22,9 +22,9 @@ import (
 	"kaged.dev/pkg/postgres/embedded"
 )
 
-// bareStreams is what stays of kaged's work on paced streams without kaged: a WebSocket for each session, a row in
-// Postgres for each of kaged's commits, a request to the model, and a message of JetStream, on disk as kaged's, for each
-// piece of the answer. It has no agents, records, numbers or limits.
+// bareStreams is the part of kaged's work on paced streams that is not kaged's own: a WebSocket for each session, a row
+// in Postgres for each of kaged's commits, a request to the model, and a message of JetStream, on disk as kaged's, for
+// each piece of the answer. It has no agents, records, numbers or limits.
 type bareStreams struct {
 	model    string
 	postgres *embedded.Server
@@ -35,8 +35,8 @@ type bareStreams struct {
 	upgrader websocket.Upgrader
 }
 
-// bareCommits are the commits of a session with one message and one step: the session, its lease, the message with its
-// run, the record of the request, and the answer with the end of the run.
+// bareCommits are the commits of a session with one message and one step: the session, its lease, the message with
+// its run, the record of the request, and the answer with the end of the run.
 var bareCommits = []string{"session", "lease", "message", "request", "end"}
 
 // bareRow is the size in bytes of a row of bareStreams.
