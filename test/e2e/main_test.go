@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/testkit/pgtest"
 	"kaged.dev/services/kaged"
 	"kaged.dev/services/sandbox-supervisor/shim"
 	"kaged.dev/test/e2e/kagedtest"
@@ -25,5 +26,11 @@ func TestMain(m *testing.M) {
 // are migrated and empty.
 func databaseEnv(t *testing.T) []string {
 	owner, app := kagedtest.Database(t, kaged.Modules())
+	return []string{"KAGED_DATABASE_URL=" + owner, "KAGED_DATABASE_APP_URL=" + app}
+}
+
+// emptyDatabaseEnv is databaseEnv with an empty database, for a test of migrations.
+func emptyDatabaseEnv(t *testing.T) []string {
+	owner, app := pgtest.URLs(t)
 	return []string{"KAGED_DATABASE_URL=" + owner, "KAGED_DATABASE_APP_URL=" + app}
 }

@@ -27,7 +27,7 @@ func TestUpgradeFromBeforeApprovals(t *testing.T) {
 	}
 	wide := strings.ReplaceAll(beforeApprovals("widened"), `"*": {enabled: false}`, `"*": {enabled: true}`)
 	kagedtest.Write(t, w.Dir, "widened/.kaged/project.yaml", wide)
-	env := databaseEnv(t)
+	env := emptyDatabaseEnv(t)
 	restore(t, strings.TrimPrefix(env[0], "KAGED_DATABASE_URL="), w.Dir)
 	w.Up(t, env)
 	c := w.SignIn(t)

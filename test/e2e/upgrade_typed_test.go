@@ -97,7 +97,7 @@ func TestUpgradeIsTyped(t *testing.T) {
 	}
 	kagedtest.Write(t, c.Dir, "kept/prompt.md", "You work.\n")
 	kagedtest.Write(t, c.Dir, "kept/.kaged/project.yaml", beforeApprovals("kept"))
-	database := databaseEnv(t)
+	database := emptyDatabaseEnv(t)
 	owner := strings.TrimPrefix(database[0], "KAGED_DATABASE_URL=")
 	restore(t, owner, c.Dir)
 	c.env = append(append([]string{}, c.Env...), database[1], "KAGED_NATS_URL="+natsURL(t), "KAGED_LISTEN=127.0.0.1:0")
