@@ -23,23 +23,28 @@ type Session struct {
 	Frames []client.Frame
 }
 
-// Get makes a GET request and reads the answer.
+// Get makes a GET request and reads the answer. Like [Post], it tries again as long as the answer is unavailable, as
+// clients do, because a service serves before its peers have connected.
 func Get[T any](t testing.TB, c *client.Client, path string) T {
 	t.Helper()
-	var out T
-	if err := c.Do(t.Context(), http.MethodGet, path, nil, &out); err != nil {
-		t.Fatalf("GET %s: %v", path, err)
-	}
-	return out
+	return ask[T](t, c, http.MethodGet, path, nil)
 }
 
 // Post makes a POST request and reads the answer.
 func Post[T any](t testing.TB, c *client.Client, path string, body any) T {
 	t.Helper()
-	var out T
-	if err := c.Do(t.Context(), http.MethodPost, path, body, &out); err != nil {
-		t.Fatalf("POST %s: %v", path, err)
-	}
+	return ask[T](t, c, http.MethodPost, path, body)
+}
+
+func ask[T any](t testing.TB, c *client.Client, method, path string, body any) (out T) {
+	t.Helper()
+	Eventually(t, method+" "+path+" is answered", func() bool {
+		err := c.Do(t.Context(), method, path, body, &out)
+		if err != nil && !errors.Is(err, fault.Unavailable) {
+			t.Fatalf("%s %s: %v", method, path, err)
+		}
+		return err == nil
+	})
 	return out
 }
 
@@ -68,30 +73,24 @@ func (s *Session) Attach(t testing.TB, seen map[string]int64) {
 	if seen == nil {
 		seen = map[string]int64{"output": 0, "events": 0}
 	}
-	socket, err := s.Client.Attach(t.Context(), s.ID, seen, false)
-	if err != nil {
-		t.Fatalf("attaching: %v", err)
-	}
-	s.Socket = socket
-	t.Cleanup(func() { socket.Close() })
-}
-
-// Send posts a message and returns its run. It tries again as long as the answer is unavailable, as clients do, because
-// a restarted service serves before its peers have reconnected.
-func (s *Session) Send(t testing.TB, text string) (run string) {
-	t.Helper()
-	var out struct {
-		RunID string `json:"run_id"`
-	}
-	Eventually(t, "a message is accepted", func() bool {
-		body := map[string]any{"content": text}
-		err := s.Client.Do(t.Context(), http.MethodPost, "/api/v1/sessions/"+s.ID+"/messages", body, &out)
+	Eventually(t, "a socket is attached", func() bool {
+		var err error
+		s.Socket, err = s.Client.Attach(t.Context(), s.ID, seen, false)
 		if err != nil && !errors.Is(err, fault.Unavailable) {
-			t.Fatalf("message to session %s: %v", s.ID, err)
+			t.Fatalf("attaching: %v", err)
 		}
 		return err == nil
 	})
-	return out.RunID
+	socket := s.Socket
+	t.Cleanup(func() { socket.Close() })
+}
+
+// Send posts a message and returns its run.
+func (s *Session) Send(t testing.TB, text string) (run string) {
+	t.Helper()
+	return Post[struct {
+		RunID string `json:"run_id"`
+	}](t, s.Client, "/api/v1/sessions/"+s.ID+"/messages", map[string]any{"content": text}).RunID
 }
 
 // Until reads frames up to one of a kind, stores all of them, and returns that one.
