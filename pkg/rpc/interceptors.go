@@ -23,9 +23,11 @@ import (
 // are shortened to fit.
 const MaxMessage = 16 << 20
 
-// reconnect are the pauses before reconnecting. With the default of up to two minutes a service would stay unreachable
-// long after its return.
-var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+// reconnect are the pauses before reconnecting. A call is refused during a pause, so the longest one is the time for
+// which a service seems unreachable after its return.
+var reconnect = backoff.Config{
+	BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond,
+}
 
 // The metadata keys of a caller.
 const (
