@@ -130,6 +130,9 @@ type Compacted struct {
 	Calls []Event
 }
 
+// AssumedWindow is the context window, in tokens, that is assumed for a model without a known one.
+const AssumedWindow = 128_000
+
 // ContextEstimate is the estimated use of a model's window, in tokens.
 type ContextEstimate struct {
 	// Input is the estimate of the next request, Reserved the room for its answer.

@@ -16,9 +16,6 @@ import (
 	"kaged.dev/services/harness/internal/core/compact"
 )
 
-// unknownWindow is the assumed context window, in tokens, of a model without a known one.
-const unknownWindow = 128_000
-
 // The defaults of pruning, in tokens.
 const (
 	protectTokens  = 40_000
@@ -70,7 +67,7 @@ func (v *invocation) window(route contract.Route) window {
 		}
 		tokens := v.deps.Prices.Window(t.Target)
 		w.known = w.known && tokens > 0
-		if tokens = cmp.Or(tokens, unknownWindow); w.tokens == 0 || int64(tokens) < w.tokens {
+		if tokens = cmp.Or(tokens, contract.AssumedWindow); w.tokens == 0 || int64(tokens) < w.tokens {
 			w.tokens = int64(tokens)
 		}
 		if v.maxOutput == 0 {
@@ -80,7 +77,7 @@ func (v *invocation) window(route contract.Route) window {
 		}
 	}
 	w.known = w.known && w.tokens > 0
-	w.tokens = cmp.Or(w.tokens, unknownWindow)
+	w.tokens = cmp.Or(w.tokens, contract.AssumedWindow)
 	w.reserved = min(int64(cmp.Or(answer, boundedOutput)), w.tokens/4)
 	return w
 }

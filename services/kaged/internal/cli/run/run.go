@@ -229,7 +229,7 @@ func work(ctx context.Context, a kit.App, c *client.Client, f runFlags, prompt s
 	if err != nil {
 		return err
 	}
-	if w := kit.ReadWindow(ctx, c, session); w != nil && w.Window != nil && !f.json {
+	if w := kit.ReadWindow(ctx, c, session, "primary"); w != nil && w.Window != nil && !f.json {
 		show.step("window: %s", w)
 	}
 	switch outcome {

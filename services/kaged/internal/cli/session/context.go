@@ -244,7 +244,7 @@ func compact(ctx context.Context, a kit.App, c *client.Client, session string, o
 		if err := c.Do(ctx, http.MethodPost, path+"/compact", order, &answer); err != nil {
 			return err
 		}
-		return answer.write(a.Stdout)
+		return answer.write(a.Stdout, kit.ReadWindow(ctx, c, session, answer.AgentPath))
 	}
 	if err := c.Do(ctx, http.MethodPost, path+"/compact", order, &answer); err != nil {
 		return err
@@ -253,15 +253,15 @@ func compact(ctx context.Context, a kit.App, c *client.Client, session string, o
 }
 
 // write prints a proposal.
-func (n compactAnswer) write(w io.Writer) error {
+func (n compactAnswer) write(w io.Writer, window *kit.Window) error {
 	p := n.Proposed
 	if p == nil || len(p.Messages) == 0 {
 		_, err := fmt.Fprintf(w, "No part of the conversation of %s can be compacted.\n", n.AgentPath)
 		return err
 	}
-	fmt.Fprintf(w, "%s would take the conversation of %s from %s to %s of its window, and replace parts of "+
-		"%s.\n",
-		n.Strategy, n.AgentPath, percent(p.Before), percent(p.After), kit.Count(len(p.Messages), "message", "messages"))
+	fmt.Fprintf(w, "%s would take the conversation of %s from %s to %s of %s, and replace parts of %s.\n",
+		n.Strategy, n.AgentPath, percent(p.Before), percent(p.After), window.Name(),
+		kit.Count(len(p.Messages), "message", "messages"))
 	if p.Cost != nil {
 		fmt.Fprintf(w, "The summary would cost about $%.4f.\n", *p.Cost)
 	}
@@ -286,7 +286,7 @@ func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, 
 			return kit.WriteJSON(a.Stdout, raw)
 		}
 		if err == nil {
-			return n.finished(a.Stdout, session, raw)
+			return n.finished(a.Stdout, session, raw, kit.ReadWindow(ctx, c, session, n.AgentPath))
 		}
 		if fault.CodeOf(err) != fault.NotFound {
 			return err
@@ -304,12 +304,13 @@ func (n compactAnswer) follow(ctx context.Context, a kit.App, c *client.Client, 
 }
 
 // finished prints the effect of a compaction.
-func (n compactAnswer) finished(w io.Writer, session string, raw map[string]any) error {
+func (n compactAnswer) finished(w io.Writer, session string, raw map[string]any, window *kit.Window) error {
 	before, _ := raw["threshold_estimate"].(float64)
 	after, _ := raw["after_estimate"].(float64)
 	count, _ := raw["superseded_count"].(float64)
-	_, err := fmt.Fprintf(w, "%s: from %s to %s of the window; %s replaced (undo: kaged compact %s --undo %s).\n",
-		n.Strategy, percent(before), percent(after), kit.Count(int(count), "message", "messages"), session, n.CompactionID)
+	_, err := fmt.Fprintf(w, "%s: from %s to %s of %s; %s replaced (undo: kaged compact %s --undo %s).\n",
+		n.Strategy, percent(before), percent(after), window.Name(), kit.Count(int(count), "message", "messages"),
+		session, n.CompactionID)
 	if reason, ok := raw["fallback_reason"].(string); ok && err == nil {
 		_, err = fmt.Fprintf(w, "drop was used instead of %s: %s\n", n.Strategy, reason)
 	}

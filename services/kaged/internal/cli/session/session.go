@@ -152,7 +152,7 @@ func sessionShow(a kit.App, p *kit.Places) *cobra.Command {
 				if err := c.Do(ctx, http.MethodGet, path, nil, &s); err != nil {
 					return err
 				}
-				s.Window = kit.ReadWindow(ctx, c, list[0])
+				s.Window = kit.ReadWindow(ctx, c, list[0], "primary")
 				return nil
 			})
 			switch {
