@@ -213,19 +213,23 @@ func (s *session) change(t *rapid.T) {
 
 // A harness that keeps conversations sends the same bytes to the model, and reports the same records, as one that is
 // given the whole conversation for each run: after edits, forks, compactions, marks, other keys, models, prompts, tools
-// and rules, after lost records, and after restarts.
+// and rules, after lost records, and after a move to another harness and back.
 func TestKeptConversationsChangeNoByte(t *testing.T) {
-	keeps, whole := &keeper{rig: newRig(t), offers: true}, &keeper{rig: newRig(t)}
+	// A session moves between two harnesses, so that each has older beginnings of the conversation, too. Each is compared
+	// with one of the same runs, because a harness corrects its estimates by the counts that it has seen.
+	keeps := []*keeper{{rig: newRig(t), offers: true}, {rig: newRig(t), offers: true}}
+	whole := []*keeper{{rig: newRig(t)}, {rig: newRig(t)}}
 	number, hits := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		number++
-		s := &session{start: keeps.start(driver.Draw(rt, "driver"))}
+		s := &session{start: keeps[0].start(driver.Draw(rt, "driver"))}
 		s.start.SessionId = fmt.Sprint("session", number)
 		s.start.GetCompiled().GetRoot().Compaction = &harnessv1.AgentCompaction{}
 		window := rapid.SampledFrom([]int32{0, 0, 900}).Draw(rt, "window")
 		s.start.GetRoutes()["smart"].GetTargets()[0].Facts = &harnessv1.ModelFacts{ContextWindow: window, MaxOutput: 50}
 		for range rapid.IntRange(2, 8).Draw(rt, "runs") {
-			hits += oneRun(rt, s, keeps, whole)
+			at := rapid.IntRange(0, 1).Draw(rt, "harness")
+			hits += oneRun(rt, s, keeps[at], whole[at])
 			s.change(rt)
 		}
 	})
