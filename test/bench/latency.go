@@ -139,14 +139,21 @@ func (w *world) rounds(ctx context.Context, d *daemon, tool, input string) ([]ti
 }
 
 // measureFirstToken measures the time from the sending of a message to the first delta on the socket, less the same
-// time of a direct call to the provider.
+// time of a direct call to the provider. Two commits stand before the request: that of the message, whose answer
+// promises that it is durable, and that of the request's record. Between the messages two floors are measured: a bare
+// relay, which makes one commit of one row, and the commit alone.
 //
 // The parts of the time, measured on two cores, in ms of 2.8: 0.25 to session-manager; 0.55 for reading the prompts and
 // the conversation; 0.75 for the transaction, during which the harness prepares everything except the sending; 0.5 for
 // the start and the request to the model; 0.4 back through the harness, 0.35 for the stream and the gateway.
 func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 	return w.with(ctx, func(d *daemon) ([]Figure, error) {
-		var through, direct, reaching []time.Duration
+		var through, direct, reaching, relayed, commits, flushes []time.Duration
+		bare, err := w.committer(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer bare.close()
 		session, err := d.session(ctx)
 		if err != nil {
 			return nil, err
@@ -166,12 +173,26 @@ func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 			if err != nil {
 				return nil, err
 			}
-			took, err := w.callDirectly(ctx)
+			took, err := callModel(ctx, w.model.url)
+			if err != nil {
+				return nil, err
+			}
+			over, err := callModel(ctx, bare.url)
+			if err != nil {
+				return nil, err
+			}
+			one, err := bare.commit(ctx)
+			if err != nil {
+				return nil, err
+			}
+			flush, err := bare.flush()
 			if err != nil {
 				return nil, err
 			}
 			if i >= 10 {
 				arrived, _ := w.model.times()
+				relayed = append(relayed, over)
+				commits, flushes = append(commits, one), append(flushes, flush)
 				through, direct = append(through, r.firstDelta), append(direct, took)
 				reaching = append(reaching, arrived[0].Sub(r.begun))
 			}
@@ -181,14 +202,21 @@ func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 			Floor: ms(percentile(direct, 50)), Target: 2,
 		}, {
 			Name: "first-token/post-to-model", Value: ms(percentile(reaching, 50)), Spread: spread(reaching), Unit: "ms",
+			Floor: 2 * ms(percentile(commits, 50)), Note: "the floor is two commits of a bare Postgres",
+		}, {
+			Name: "first-token/bare-relay", Value: ms(percentile(relayed, 50) - percentile(direct, 50)), Spread: spread(relayed),
+			Unit: "ms", Floor: ms(percentile(commits, 50)), Note: "one commit, then the model; the floor is the commit",
+		}, {
+			Name: "first-token/one-commit", Value: ms(percentile(commits, 50)), Spread: spread(commits), Unit: "ms",
+			Floor: ms(percentile(flushes, 50)), Note: "a bare Postgres; the floor is the flush of a page of 8 KB",
 		}}, nil
 	})
 }
 
-// callDirectly makes one model call without kaged and returns the time to its first delta.
-func (w *world) callDirectly(ctx context.Context) (time.Duration, error) {
+// callModel makes one model call without kaged, at the model or at a relay, and returns the time to its first delta.
+func callModel(ctx context.Context, url string) (time.Duration, error) {
 	begun := time.Now()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages",
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/messages",
 		bytes.NewReader([]byte(`{"messages":[{"role":"user"}]}`)))
 	if err != nil {
 		return 0, err
