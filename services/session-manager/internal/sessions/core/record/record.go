@@ -254,7 +254,12 @@ type FullSlots struct {
 
 // NoSlot is the error for a run that cannot begin because a limit is reached.
 func NoSlot(f FullSlots) *fault.Error {
-	return fault.New(fault.Conflict, "Concurrency limit still reached; no slot available.").
+	of := "yours"
+	if f.Reason == PerProject {
+		of = "the project"
+	}
+	return fault.New(fault.Conflict, "%d of %d sessions of %s are at work. Stop one, or wait until one ends.",
+		f.Running, f.Limit, of).
 		With("reason", f.Reason).With("running_count", f.Running).With("limit", f.Limit)
 }
 
