@@ -215,6 +215,8 @@ func (b *browser) floors(t *testing.B, url string) {
 	b.scrolled(t, "floor-empty")
 	visit("/laid-out")
 	b.scrolled(t, "floor-scroll-laid-out")
+	visit("/windowed")
+	b.scrolled(t, "floor-scroll-windowed")
 	visit("/scroll")
 	b.scrolled(t, "floor-scroll-content-visibility")
 	visit("/burst")

@@ -43,6 +43,40 @@ func floor(tb testing.TB, turns, deltas int, burst time.Duration) string {
 		fmt.Fprint(w, floorStyle, `<div class="rows"><div style="height:5000000px"></div></div>
 			<script>document.querySelector(".rows").scrollTop = 1e9</script>`)
 	})
+	// The turns of the laid-out list in a window made by hand: rows are made above the view while it is scrolled up, and
+	// removed below it.
+	mux.HandleFunc("/windowed", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, floorStyle, `<style>
+				.window { position: relative; height: 5000000px }
+				.block { position: absolute; width: 100%; bottom: 0 }
+				.block > * { margin: 0; padding: 8px 0 }
+			</style><div class="rows"><div class="window"><div class="block"></div></div></div><script>
+			const rows = document.querySelector(".rows"), block = document.querySelector(".block");
+			let n = 1200, bottom = 0;
+			const make = (name, text) => {
+				const made = document.createElement(name);
+				made.textContent = text;
+				return made;
+			};
+			const row = () => {
+				const turn = n-- >> 2;
+				if (n % 4 === 3) return make("p", "shell.bash go test ./...");
+				if (n % 4 === 1) return make("p", "Answer " + turn + " " + "Some words of an answer. ".repeat(turn * 14 % 60));
+				if (n % 4 === 0) return make("h2", "Question " + turn + " of many.");
+				const list = make("ul", "");
+				list.append(make("li", "one"), make("li", "two"));
+				return list;
+			};
+			const fill = () => {
+				for (let some = 3; n > 0 && some > 0 && block.offsetTop > rows.scrollTop - 1200; some--) block.prepend(row());
+				for (; block.childElementCount > 60; block.lastChild.remove()) {
+					block.style.bottom = (bottom += block.lastChild.offsetHeight) + "px";
+				}
+			};
+			rows.scrollTop = 1e9;
+			rows.addEventListener("scroll", fill);
+		</script>`)
+	})
 	// A page that writes the messages of its socket as text nodes, once a frame, and stays at the end.
 	mux.HandleFunc("/burst", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, floorStyle, `<div class="rows"><p></div><script>

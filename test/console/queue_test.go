@@ -9,7 +9,7 @@ import (
 )
 
 // A message without a free slot waits in its session. Its page names the state, refuses to start it while the slot is
-// taken, returns its text when it is withdrawn, and starts it when the slot is free.
+// taken, returns its text when it is withdrawn, and starts it by itself when the slot becomes free.
 func TestAQueuedMessageInThePage(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(r *fakellm.Request) fakellm.Step {
@@ -40,7 +40,6 @@ func TestAQueuedMessageInThePage(t *testing.T) {
 	b.shows(t, "1 of 1 sessions of the project are at work")
 	gate.Open()
 	w.idle(t, busy)
-	b.run(t, "start", chromedp.Click(`//button[.="Start now"]`))
 	b.shows(t, "You said: the first, or the second")
 	b.until(t, "it is over", `document.querySelector(".session-top .state").innerText.includes("idle")`)
 }

@@ -3,6 +3,7 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,5 +81,33 @@ func TestScreens(t *testing.T) {
 				t.Errorf("%s, %s: the page is %v wide", screen.name, look.name, wide)
 			}
 		}
+	}
+}
+
+// The page brings the rail as markup: it is painted before the scripts run, and the scripts draw the same one. A chosen
+// theme is there before the first paint.
+func TestThePageBringsItsRail(t *testing.T) {
+	w := start(t, nil)
+	b := newBrowser(t, w)
+	eval[bool](t, b, `(localStorage.setItem("kaged.theme", "dark"), true)`)
+	// A page is interactive before its modules run.
+	b.before(t, `
+		window.rail = () => [...document.querySelectorAll(".frame > .rail > *")].map(one =>
+			[one.tagName, one.getAttribute("href"), one.textContent.trim(), one.querySelector("path").getAttribute("d")]
+				.join(" "));
+		document.addEventListener("readystatechange", () => {
+			window.brought ??= { rail: rail(), theme: document.documentElement.dataset.theme };
+		});`)
+	b.open(t, w, "/settings")
+	b.until(t, "the view is there", `document.querySelector("#main h1")`)
+	brought := eval[struct {
+		Rail  []string
+		Theme string
+	}](t, b, `window.brought`)
+	if drawn := eval[[]string](t, b, `rail()`); len(drawn) < 7 || !slices.Equal(brought.Rail, drawn) {
+		t.Errorf("the page brings the rail %q, and its scripts draw %q", brought.Rail, drawn)
+	}
+	if brought.Theme != "dark" {
+		t.Errorf("before the scripts run, the theme is %q", brought.Theme)
 	}
 }

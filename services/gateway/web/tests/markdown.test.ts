@@ -46,6 +46,17 @@ test("parts that are done stay the same objects, and the open one is short", () 
   }
 });
 
+test("a line of words has the tree that the parser gives it", () => {
+  const bare = (node: unknown): unknown => JSON.parse(JSON.stringify(node, (key, value) => (key === "position" ? undefined : value)));
+  for (const text of ["Word", "Some words, and more of them. ", "a: b; c? (d) 'e' \"f\" 1.", "Größe 10", "http: no link", "A. b  ", "see www.example.com", "x 1) y",
+    "One\n\nTwo\n\n- a\n- b\n", "One\n\n\n# Two", "One\n\n    code", "One\n\n [a]", "One\n===", "One\n\nwww.example.com", "a\n\n1. b\n\nc\n\n", "a  \nb"]) {
+    // An empty character at the beginning makes the parser read it.
+    const read = bare(parse(`\u200b${text}`)) as { children: [{ children: [{ value: string }] }] };
+    read.children[0].children[0].value = read.children[0].children[0].value.slice(1);
+    assert.deepEqual(bare(parse(text)), read, text);
+  }
+});
+
 test("short texts have the blocks that the whole text has", () => {
   for (const name of ["blocks", "code", "table"]) {
     assert.deepEqual(kinds(new Parts().of(texts[name]!, false)), parse(texts[name]!)!.children.map((node) => node.type), name);

@@ -37,17 +37,20 @@ test("a message that is read twice is there once, and its marks are the last one
   assert.equal(t.turns, 1);
 });
 
-test("a frame changes the row of its block, and all other rows are the same objects", () => {
+test("a frame changes the row of its block, all other rows are the same objects, and a text grows in its row", () => {
   const t = new Transcript();
   t.older([operator(1)], 0);
   const id = (answer(1) as { id: string }).id;
   for (const one of [start(id, "r1"), delta(id, "I think.", "thinking"), frame("message.tool_call", { message_id: id, id: "c", name: "shell.bash", input: {} }), delta(id, "I ")]) t.apply(one);
   const before = rowsOf(t, "all");
-  t.apply(delta(id, "look."));
+  assert.equal(t.apply(delta(id, "look.")), "text");
   const after = rowsOf(t, "all");
-  assert.deepEqual(after.map((row, i) => row === before[i]), [true, true, true, false]);
+  assert.deepEqual(after.map((row, i) => row === before[i]), [true, true, true, true]);
+  assert.equal((after[3] as { block: { text: string } }).block.text, "I look.");
   t.apply(frame("message.tool_result", { message_id: id, tool_call_id: "c", output: "{}", is_error: false, duration_ms: 7 }));
   assert.deepEqual(rowsOf(t, "all").map((row, i) => row === after[i]), [true, true, false, true]);
+  assert.equal(t.apply(delta(id, "And", "thinking")), "rows");
+  assert.equal(rowsOf(t, "all")[3] === after[3], false);
 });
 
 test("a stored answer takes the place of the live one, and its rows keep their keys", () => {

@@ -1,5 +1,5 @@
 import type { MessagePart } from "@kaged/client";
-import type { Block, Log, ToolCall } from "./transcript";
+import type { Block, Change, Log, ToolCall } from "./transcript";
 
 const liveKept = 64 * 1024;
 
@@ -122,10 +122,15 @@ function amount(blocks: Block[]): number[] {
   return [said, thought, calls, results];
 }
 
-export function append(log: Log, kind: "text" | "thinking", text: string, key: () => string): void {
+/** append adds a text to the last block of its kind, or as a new block. It returns what has changed. */
+export function append(log: Log, kind: "text" | "thinking", text: string, key: () => string): Change {
   const last = log.blocks[log.blocks.length - 1];
-  if (last?.kind === kind) log.blocks[log.blocks.length - 1] = { ...last, text: last.text + text };
-  else log.blocks.push({ kind, key: key(), text });
+  if (last?.kind === kind) {
+    last.text += text;
+    return "text";
+  }
+  log.blocks.push({ kind, key: key(), text });
+  return "rows";
 }
 
 /** change replaces a call by a changed copy, so that only its row is redrawn. */

@@ -6,6 +6,8 @@ class Daemon {
   /** Whether the last request was answered. */
   reachable = $state(true);
   signedOut = $state(false);
+  /** Whether this page was signed in before. */
+  wasIn = $state(false);
   warnings = $state.raw<string[]>([]);
   private first = "";
   private readonly build = document.querySelector<HTMLMetaElement>('meta[name="kaged-console"]')?.content ?? "";
@@ -14,7 +16,10 @@ class Daemon {
   answered(answer: Response): void {
     this.reachable = true;
     if (answer.status === 401) this.signedOut = true;
-    else if (answer.ok) this.signedOut = false;
+    else if (answer.ok) {
+      this.signedOut = false;
+      this.wasIn = true;
+    }
     const version = answer.headers.get("X-Kaged-Daemon-Version") ?? "";
     const build = answer.headers.get("X-Kaged-Console") ?? this.build;
     this.first ||= version;

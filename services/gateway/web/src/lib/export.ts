@@ -1,4 +1,4 @@
-import type { Session, SessionMessage } from "@kaged/client";
+import type { MessagePart, Session, SessionMessage } from "@kaged/client";
 import { kaged } from "./api";
 
 /** exported returns a session as Markdown, or as one line of JSON per message. */
@@ -10,13 +10,24 @@ export async function exported(session: Session, form: "markdown" | "jsonl"): Pr
   for (const one of messages) {
     if (one.role === "subagent") continue;
     lines.push(`## ${one.role === "operator" ? "Operator" : "Agent"}, ${new Date(one.created_at).toISOString()}`, "");
-    for (const part of one.parts?.length ? one.parts : [{ type: "text", text: one.content }]) {
+    for (const part of withResults(one.parts?.length ? one.parts : [{ type: "text", text: one.content }])) {
       if (part.type === "text") lines.push(part.text ?? "", "");
-      else if (part.type === "tool_call" && "name" in part) lines.push(fenced(`${part.name} ${JSON.stringify(part.input)}`), "");
-      else if (part.type === "tool_result" && "output" in part) lines.push(fenced(part.output ?? ""), "");
+      else if (part.type === "tool_call") lines.push(fenced(`${part.name} ${JSON.stringify(part.input)}`), "");
+      else if (part.type === "tool_result") lines.push(fenced(part.output ?? ""), "");
     }
   }
   return lines.join("\n");
+}
+
+/** withResults returns the parts of a message with each call's result after the call. A step of an agent has all its calls first. */
+function withResults(parts: MessagePart[]): MessagePart[] {
+  const results = new Map(parts.flatMap((part) => (part.type === "tool_result" && part.tool_call_id ? [[part.tool_call_id, part] as const] : [])));
+  const calls = new Set(parts.flatMap((part) => (part.type === "tool_call" && part.id ? [part.id] : [])));
+  return parts.flatMap((part) => {
+    const result = part.type === "tool_call" ? results.get(part.id ?? "") : undefined;
+    if (result) return [part, result];
+    return part.type === "tool_result" && calls.has(part.tool_call_id ?? "") ? [] : [part];
+  });
 }
 
 /** fenced returns a text in a code fence that is longer than any fence in the text. */

@@ -1,4 +1,4 @@
-import type { Approval, FoundSession, GetSpendResponse, ListProcessesResponse, ProjectSummary } from "@kaged/client";
+import type { Approval, FoundSession, GetSpendResponse, ListProcessesResponse, ProjectSummary, RunningCount } from "@kaged/client";
 import { kaged, KagedError } from "./api";
 import { daemon } from "./daemon.svelte";
 import { desk, soon, type Wanted } from "./desk.svelte";
@@ -55,6 +55,7 @@ class Inbox {
   private reads = 0;
   private stale = true;
   private started = false;
+  private count: RunningCount | null = null;
 
   start(): void {
     if (this.started) return;
@@ -66,6 +67,7 @@ class Inbox {
     desk.on((frame) => {
       // Projects and spend change with projects and with runs that end.
       if (frame.type === "project.changed" || frame.type === "sessions.running_count") this.stale = true;
+      if (frame.type === "sessions.running_count") this.counted(frame.payload);
       return wanted(frame);
     }, soon(() => this.read(), 300));
     const begin = () => {
@@ -120,6 +122,19 @@ class Inbox {
     }
     if (desk.live) this.soon(!document.hidden && this.processes.runs.length ? atWork : atRest);
     else this.soon(document.hidden ? seldom : often);
+  }
+
+  /** counted starts the session that has waited longest for a slot, once one is free. A session that waits since before stays: it was left so. */
+  private counted(count: RunningCount): void {
+    const before = this.count;
+    this.count = count;
+    if (!before || count.total >= before.total || !count.limits) return;
+    const { per_project, per_operator } = count.limits;
+    if (count.total >= per_operator) return;
+    const waits = this.sessions.filter((one) => one.state === "queued" && (count.per_project[one.project_id] ?? 0) < per_project);
+    const first = waits.reduce<FoundSession | null>((a, b) => (a && a.updated_at <= b.updated_at ? a : b), null);
+    // Another page may have started it, or another run may have the slot.
+    if (first) kaged.call("POST /api/v1/sessions/{session_id}/resume", { session_id: first.id }).catch(() => {});
   }
 
   /** readChanged looks for changed project files, of the projects that were used last. */

@@ -1,4 +1,4 @@
-import type { Root } from "mdast";
+import type { Root, RootContent } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmAutolinkLiteralFromMarkdown } from "mdast-util-gfm-autolink-literal";
 import { gfmStrikethroughFromMarkdown } from "mdast-util-gfm-strikethrough";
@@ -17,11 +17,21 @@ const options = {
   mdastExtensions: [gfmTableFromMarkdown(), gfmStrikethroughFromMarkdown(), gfmAutolinkLiteralFromMarkdown(), gfmTaskListItemFromMarkdown()],
 };
 
+/** words matches a line that is one paragraph without Markdown, with the empty lines after it. */
+const words = /^(\p{L}[\p{L}\p{N} ,.;:?()'"]*)(?:\n\n+(?! )|\n*$)/u;
+
 /** parse returns the tree of a text, or null for a text that is too long. */
 export function parse(text: string): Root | null {
   if (text.length > longest) return null;
   try {
-    return fromMarkdown(text, options);
+    const paragraphs: RootContent[] = [];
+    let rest = text;
+    for (let line = words.exec(rest); line && !/www\./i.test(line[1]!); line = words.exec(rest)) {
+      paragraphs.push({ type: "paragraph", children: [{ type: "text", value: line[1]!.trimEnd() }] });
+      rest = rest.slice(line[0].length);
+    }
+    if (paragraphs.length === 0) return fromMarkdown(text, options);
+    return { type: "root", children: rest ? [...paragraphs, ...fromMarkdown(rest, options).children] : paragraphs };
   } catch {
     return null;
   }
@@ -137,7 +147,11 @@ export class Parts {
   }
 
   private settle(at: number, joined = false): void {
-    this.done = [...this.done, part(this.from, this.text.slice(this.from, at), this.joined, true)];
+    const text = this.text.slice(this.from, at);
+    const open = this.open?.at === this.from ? this.open : null;
+    const known = open && (open.text === text ? open : grown(open, text));
+    if (known) keep(text, known.tree);
+    this.done = [...this.done, known ? { ...known, joined: this.joined } : part(this.from, text, this.joined, true)];
     this.from = at;
     this.line = Math.max(this.line, at);
     this.cut = 0;
@@ -209,14 +223,14 @@ const treesKept = 600;
 
 function kept(text: string): Root | null {
   let tree = trees.get(text);
-  if (tree !== undefined) {
-    trees.delete(text);
-  } else {
-    tree = parse(text);
-    if (trees.size >= treesKept) trees.delete(trees.keys().next().value!);
-  }
-  trees.set(text, tree);
+  if (tree === undefined) tree = parse(text);
+  keep(text, tree);
   return tree;
+}
+
+function keep(text: string, tree: Root | null): void {
+  if (!trees.delete(text) && trees.size >= treesKept) trees.delete(trees.keys().next().value!);
+  trees.set(text, tree);
 }
 
 export interface Link { href: string; host: string }

@@ -6,9 +6,20 @@ let waiting: Array<() => void> = [];
 /** The longest wait for the first view, in milliseconds. */
 const longest = 2000;
 
+/** Whether the views are mounted, and whether the first one has its data. */
+let mounted = false;
+let ready = false;
+
+/** viewsMounted tells that the views are mounted. */
+export function viewsMounted(): void {
+  mounted = true;
+  if (ready) interactive();
+}
+
 /** interactive marks when the first view could be used, for measurements, and begins what waited for it. */
 export function interactive(): void {
-  if (marked) return;
+  ready = true;
+  if (marked || !mounted) return;
   marked = true;
   void tick().then(() => {
     performance.mark("kaged:interactive");

@@ -13,13 +13,22 @@ export interface Drawn { node: Content; dom: HTMLElement | Text; inside: Element
 /** Deeper nodes are shown as text. */
 const deepest = 20;
 
+/** The contents of parts. The same content again is not compared with what is drawn. */
+const contents = new WeakMap<Part, Content[]>();
+
 /** contentOf returns the content of the parts of a text, in order. */
 export function contentOf(parts: Part[]): Content[] {
-  return parts.flatMap((part): Content[] => {
-    if (part.code) return [{ type: "piece", value: part.text, joined: part.joined }];
-    if (!part.tree) return [{ type: "plain", value: part.text }];
-    return part.joined ? [{ type: "joined", children: part.tree.children }] : part.tree.children;
+  return parts.flatMap((part) => {
+    let known = contents.get(part);
+    if (!known) contents.set(part, (known = contentOfPart(part)));
+    return known;
   });
+}
+
+function contentOfPart(part: Part): Content[] {
+  if (part.code) return [{ type: "piece", value: part.text, joined: part.joined }];
+  if (!part.tree) return [{ type: "plain", value: part.text }];
+  return part.joined ? [{ type: "joined", children: part.tree.children }] : part.tree.children;
 }
 
 /** draw changes the elements in parent from the drawn nodes to the given ones, and keeps elements of unchanged nodes. */
@@ -58,7 +67,10 @@ function change(old: Drawn, node: Content): boolean {
   const was = old.node;
   if (was.type !== node.type || old.depth > deepest) return false;
   if (was.type === "text" && node.type === "text") {
-    if (was.value !== node.value) (old.dom as Text).data = node.value;
+    const text = old.dom as Text;
+    // The browser measures only the appended words anew.
+    if (node.value.startsWith(was.value)) { if (node.value !== was.value) text.appendData(node.value.slice(was.value.length)); }
+    else text.data = node.value;
   } else if (was.type === "code" && node.type === "code" && was.lang === node.lang) old.code!.show(node.value, languageOf(node.lang ?? ""));
   else if (shape(was) === shape(node) && "children" in node && shape(node)) old.children = draw(old.inside, old.children, node.children as Content[], old.depth + 1);
   else return false;

@@ -17,14 +17,18 @@ export type Density = "talk" | "normal" | "all";
 /** The rows of stored answers are cached by density. */
 const laidOut = new WeakMap<Log, { density: Density; turn: number; rows: Row[] }>();
 const turnRows = new WeakMap<Turn, Row>();
-/** A block is replaced when it changes: until then its row is the same, and is not drawn anew. */
-const blockRows = new WeakMap<Shown, Row & { kind: "block" }>();
+/**
+ * A block is replaced when it changes: until then its row is the same, and is not drawn anew. Only the text of the last block grows in place:
+ * its row is live and is drawn anew by the page's count of texts.
+ */
+const blockRows = new WeakMap<Shown, { row: Row & { kind: "block" }; size: number }>();
+const sizeOf = (block: Shown) => ("text" in block ? block.text.length : 0);
 
 function rowOfBlock(block: Shown, live: boolean, turn: number, key = block.key): Row {
-  const known = blockRows.get(block);
-  if (known?.live === live && known.turn === turn && known.key === key) return known;
+  const known = blockRows.get(block), size = sizeOf(block);
+  if (known && known.row.live === live && known.row.turn === turn && known.row.key === key && (live || known.size === size)) return known.row;
   const row = { key, kind: "block" as const, block, live, turn };
-  blockRows.set(block, row);
+  blockRows.set(block, { row, size });
   return row;
 }
 

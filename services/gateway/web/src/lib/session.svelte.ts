@@ -3,9 +3,10 @@ import { kaged, KagedError } from "./api";
 import { interactive } from "./marks";
 import { Transcript, type Log } from "./transcript";
 
-/** The number of messages of the first page, and of each older page. */
+/** The number of messages of the first page, of an older page that is read while the reader scrolls, and of a page of all. */
 const firstPage = 60;
-const olderPage = 200;
+const olderPage = 60;
+const fullPage = 200;
 /** If more new pages than this are missing, the conversation is read again from its end. */
 const newPages = 5;
 
@@ -18,6 +19,9 @@ const drawSaved = 60;
 const frameTime = 17;
 const mostCost = 100;
 
+/** How often the session is read again because a frame came meanwhile. */
+const readTries = 3;
+
 /** The delay after a model call until the cost is read again. No frame has the cost. */
 const costSoon = 1500;
 
@@ -26,8 +30,10 @@ export class SessionView {
   session = $state.raw<Session | null>(null);
   approvals = $state.raw<Approval[]>([]);
   error = $state.raw<unknown>(null);
-  /** Counts flushes. Everything that is drawn from the transcript depends on it. */
+  /** Counts changes of the rows. Everything that is drawn from the transcript depends on it, except the text of a live row. */
   tick = $state(0);
+  /** Counts drawings in which the last text has grown. */
+  texts = $state(0);
   link = $state<SocketState>("connecting");
   loaded = $state(false);
   /** Counts compactions that ended or were undone. */
@@ -51,6 +57,8 @@ export class SessionView {
   private applied: Record<string, number> = {};
   private fresh: Promise<void> | null = null;
   private again = false;
+  /** Counts the frames that changed the session's state. */
+  private told = 0;
   /** Whether a reading has failed. */
   private stale = false;
   /** Whether older messages exist, and whether they are being read. */
@@ -165,13 +173,16 @@ export class SessionView {
     this.drawn = performance.now();
     const frames = this.queue;
     this.queue = [];
-    let changed = false;
+    let rows = false, text = false;
     for (const frame of frames) {
-      changed = this.transcript.apply(frame) || changed;
+      const change = this.transcript.apply(frame);
+      rows ||= change === "rows";
+      text ||= change === "text";
       this.event(frame);
     }
-    if (!changed) return;
-    this.tick++;
+    if (!rows && !text) return;
+    if (rows) this.tick++;
+    if (text) this.texts++;
     // A message that is posted in an animation frame arrives after the paint.
     if (!document.hidden) this.painted.port2.postMessage(0);
   }
@@ -179,11 +190,13 @@ export class SessionView {
   private event(frame: Frame): void {
     switch (frame.type) {
       case "session.state":
+        this.told++;
         if (this.session) this.session = { ...this.session, state: frame.payload.state as Session["state"], blocked_reason: frame.payload.blocked_reason ?? null };
         // A waiting message has no frame of its own.
         if (frame.payload.state === "queued") void this.reread(this.readMessages());
         break;
       case "run.started":
+        this.told++;
         if (this.session) this.session = { ...this.session, current_run: frame.payload.run_id };
         void this.reread(this.readMessages());
         break;
@@ -241,9 +254,15 @@ export class SessionView {
 
   async refreshSession(): Promise<Session | null> {
     try {
-      this.session = await kaged.call("GET /api/v1/sessions/{id}", { id: this.id });
+      // An answer that was on its way while a frame came may be older than the frame.
+      let session: Session, told: number, tries = 0;
+      do {
+        told = this.told;
+        session = await kaged.call("GET /api/v1/sessions/{id}", { id: this.id });
+      } while (told !== this.told && ++tries < readTries);
+      this.session = session;
       this.error = null;
-      return this.session;
+      return session;
     } catch (error) {
       this.failed(error);
       return null;
@@ -308,7 +327,7 @@ export class SessionView {
     let cursor: string | null = null;
     for (let n = 0; ; n++) {
       const page: Answer<typeof route> = await kaged.call(route, {
-        session_id: this.id, newest_first: true, limit: first ? firstPage : olderPage,
+        session_id: this.id, newest_first: true, limit: first ? firstPage : fullPage,
         ...(this.last ? { since: this.last } : {}), ...(cursor ? { cursor } : {}),
       });
       const anew = n > newPages;
@@ -335,15 +354,15 @@ export class SessionView {
   }
 
   /** readOlder reads the page before the oldest message. */
-  readOlder(): Promise<void> {
-    return (this.olderPage ??= this.readOlderPage().finally(() => (this.olderPage = null)));
+  readOlder(limit = olderPage): Promise<void> {
+    return (this.olderPage ??= this.readOlderPage(limit).finally(() => (this.olderPage = null)));
   }
 
-  private async readOlderPage(): Promise<void> {
+  private async readOlderPage(limit: number): Promise<void> {
     if (!this.cursor || this.gone) return;
     this.reading = true;
     try {
-      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit: olderPage, cursor: this.cursor });
+      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor: this.cursor });
       this.transcript.older(page.items, page.turns_before ?? 0);
       this.cursor = page.next_cursor;
       this.older = this.cursor !== null;
@@ -358,7 +377,7 @@ export class SessionView {
   async readAll(): Promise<void> {
     for (let cursor: string | null = ""; this.cursor && this.cursor !== cursor && !this.gone; ) {
       cursor = this.cursor;
-      await this.readOlder();
+      await this.readOlder(fullPage);
     }
   }
 

@@ -47,6 +47,9 @@ export interface Log {
   stored: boolean;
 }
 
+/** Change is the effect of a frame: none, more text in a block that is drawn already, or other rows. */
+export type Change = "none" | "text" | "rows";
+
 export interface Turn {
   key: string;
   runId: string | null;
@@ -272,15 +275,18 @@ export class Transcript {
     this.agents.set(row.invocation_id, { ...before, ...row, action: before?.action ?? "" } as Agent);
   }
 
-  /** apply applies a frame. It returns false if the frame changes nothing. */
-  apply(frame: Frame): boolean {
+  /** apply applies a frame and returns what it has changed. */
+  apply(frame: Frame): Change {
     const p = frame.payload as never;
-    const handler = (handlers as Record<string, (t: Transcript, payload: never) => boolean | void>)[frame.type];
-    const changed = handler ? handler(this, p) !== false : false;
+    const handler = (handlers as Record<string, (t: Transcript, payload: never) => Handled>)[frame.type];
+    const handled = handler ? handler(this, p) : false;
     const { message_id, invocation_id } = frame.payload as { message_id?: string; invocation_id?: string };
     const log = this.logs.get(message_id ?? "") ?? this.children.get(invocation_id ?? "");
+    // Blocks that repeat an answer are not drawn until they replace the shown ones.
+    const repeats = (log?.seen.length ?? 0) > 0;
     if (log) settle(log, frame.type === "message.end" || frame.type === "subagent.end");
-    return changed;
+    if (handled === false) return "none";
+    return typeof handled === "string" && !repeats ? handled : "rows";
   }
 
   /** open returns the log of a message in progress, or null for a stored message. */
@@ -330,7 +336,9 @@ function costOf(cost: unknown): number | null {
   return typeof total === "number" ? total : null;
 }
 
-type Handlers = { [T in Frame["type"]]?: (t: Transcript, p: Extract<Frame, { type: T }>["payload"]) => boolean | void };
+/** Handled is the answer of a handler: what has changed, false for nothing; true and no answer are rows. */
+type Handled = Change | boolean | void;
+type Handlers = { [T in Frame["type"]]?: (t: Transcript, p: Extract<Frame, { type: T }>["payload"]) => Handled };
 
 const handlers: Handlers = {
   "message.start": (t, p) => {
@@ -342,7 +350,7 @@ const handlers: Handlers = {
   "message.delta": (t, p) => {
     const log = t.open(p.message_id);
     if (!log) return false;
-    append(log, p.kind === "thinking" ? "thinking" : "text", p.delta, () => t.nextKey(p.message_id));
+    return append(log, p.kind === "thinking" ? "thinking" : "text", p.delta, () => t.nextKey(p.message_id));
   },
   "message.tool_call": (t, p) => {
     const log = t.open(p.message_id);
@@ -386,8 +394,8 @@ const handlers: Handlers = {
   "subagent.output": (t, p) => {
     const log = t.child(p.invocation_id);
     if (log.stored) return false;
-    if (p.kind === "tool") change(log, p.tool_call_id ?? "", (call) => ({ live: tail(call.live + p.text) }));
-    else append(log, p.kind === "thinking" ? "thinking" : "text", p.text, () => t.nextKey(p.invocation_id));
+    if (p.kind === "tool") return change(log, p.tool_call_id ?? "", (call) => ({ live: tail(call.live + p.text) }));
+    return append(log, p.kind === "thinking" ? "thinking" : "text", p.text, () => t.nextKey(p.invocation_id));
   },
   "subagent.tool_call": (t, p) => {
     const log = t.child(p.invocation_id);
