@@ -23,7 +23,7 @@ const (
 var goFolders = []string{"net", "crypto", "encoding", "os", "internal"}
 
 // measureStructural compares search.ast and edit.ast with ast-grep's own command, on a real tree of Go and on generated
-// trees of TypeScript and Python.
+// trees of TypeScript and Python. The floor of a search is the parser alone.
 func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 	sources, err := w.sources(ctx)
 	if err != nil {
@@ -80,7 +80,21 @@ func measureStructural(ctx context.Context, w *world) ([]Figure, error) {
 			fmt.Fprintln(w.progress, "bench: this tool-runner has no search.ast")
 			return nil, nil
 		}
-		return r.holdAll(ctx, w, contests)
+		figures, err := r.holdAll(ctx, w, contests)
+		if err != nil {
+			return figures, err
+		}
+		for lang, of := range map[string]struct {
+			tree    string
+			folders []string
+		}{"go": {sources, goFolders}, "typescript": {typescript, []string{"."}}, "python": {python, []string{"."}}} {
+			floor, err := parseBare(ctx, lang, of.tree, of.folders)
+			if err != nil {
+				return figures, err
+			}
+			floor.withFloors(figures, lang)
+		}
+		return figures, nil
 	})
 }
 
