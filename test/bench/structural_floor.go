@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,7 +26,8 @@ func parseBare(ctx context.Context, lang, tree string, folders []string) (cost b
 	var texts [][]byte
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(tree, folder), func(path string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() || !slices.Contains(grammar.Extensions, filepath.Ext(path)) {
+			extension := strings.TrimPrefix(filepath.Ext(path), ".")
+			if err != nil || !e.Type().IsRegular() || !slices.Contains(grammar.Extensions, extension) {
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -35,6 +37,9 @@ func parseBare(ctx context.Context, lang, tree string, folders []string) (cost b
 		if err != nil {
 			return cost, err
 		}
+	}
+	if len(texts) == 0 {
+		return cost, fmt.Errorf("no file of %s is in %s", lang, tree)
 	}
 	before, begun := ownCPU(), time.Now()
 	var group errgroup.Group
