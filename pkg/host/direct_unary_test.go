@@ -2,16 +2,21 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
+	"kaged.dev/pkg/rpc"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
 
@@ -76,6 +81,63 @@ func TestContextsOfAHandlerEndWithTheCallers(t *testing.T) {
 			leave()
 			if err := <-ended; status.Code(err) != codes.Canceled {
 				t.Errorf("got %v", err)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A call in place returns after its handler, also if its context ends earlier. The handler has none of the caller's
+// values, and its header and trailer arrive. Over a transport the option has no effect.
+func TestInPlace(t *testing.T) {
+	t.Parallel()
+	for _, direct := range []bool{false, true} {
+		t.Run(fmt.Sprint("direct ", direct), func(t *testing.T) {
+			t.Parallel()
+			ctx, leave := context.WithCancel(context.WithValue(t.Context(), childKey{}, "the caller's"))
+			defer leave()
+			var lasts atomic.Bool
+			returned := false // without a lock: the race detector knows whether the goroutine is the caller's
+			service := prober{probe: newProbe("b", &journal{}), serve: func(ctx context.Context) error {
+				if ctx.Value(childKey{}) != nil {
+					t.Error("the handler has a value of the caller")
+				}
+				if err := grpc.SetTrailer(ctx, metadata.Pairs("end", "yes")); err != nil {
+					t.Error(err)
+				}
+				if err := grpc.SetHeader(ctx, metadata.Pairs("begin", "yes")); err != nil {
+					t.Error(err)
+				}
+				if lasts.Load() {
+					leave()
+					<-ctx.Done()
+				}
+				if direct {
+					returned = true
+				}
+				return ctx.Err()
+			}}
+			h, err := host.New(options(t),
+				host.Module{Name: "b", Direct: direct, New: func(*host.Env) (host.Service, error) { return service, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := sync.OnceValue(run(t, h))
+			client := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("b"))
+			var header, trailer metadata.MD
+			probe := func() error {
+				_, err := client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{}, rpc.InPlace(), grpc.Header(&header),
+					grpc.Trailer(&trailer))
+				return err
+			}
+			if err := probe(); err != nil || len(header["begin"]) != 1 || len(trailer["end"]) != 1 {
+				t.Errorf("got %v, header %v, trailer %v", err, header, trailer)
+			}
+			lasts.Store(true)
+			if err := probe(); !errors.Is(err, fault.Cancelled) || direct && !returned {
+				t.Errorf("got %v; the handler has returned: %v", err, direct && returned)
 			}
 			if err := stop(); err != nil {
 				t.Error(err)

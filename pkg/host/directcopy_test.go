@@ -11,7 +11,7 @@ import (
 
 // A message arrives as it was sent, by a stream and by a unary call, and the two sides share no part of it that can
 // change.
-func TestCloner(t *testing.T) {
+func TestCopies(t *testing.T) {
 	t.Parallel()
 	message := func() *harnessv1.Message {
 		m := &harnessv1.Message{Role: harnessv1.Role_ROLE_TOOL}
@@ -25,13 +25,13 @@ func TestCloner(t *testing.T) {
 	}
 	for name, arrive := range map[string]func(out, in proto.Message) error{
 		"stream": func(out, in proto.Message) error {
-			clone, err := cloner{}.Clone(in)
+			message, err := clone(in)
 			if err != nil {
 				return err
 			}
-			return cloner{}.Copy(out, clone)
+			return message.moveTo(out)
 		},
-		"unary": func(out, in proto.Message) error { return cloner{}.Copy(out, in) },
+		"unary": func(out, in proto.Message) error { return copyMessage(out, in) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

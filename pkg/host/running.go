@@ -95,7 +95,7 @@ func (r *running) start(ctx context.Context, failed chan<- error) error {
 	r.health = newHealth(r.service, r.host.limits.readyTimeout)
 	var served grpc.ServiceRegistrar = r.server
 	if r.direct != nil {
-		served = both{r.server, &r.direct.channel}
+		served = both{r.server, r.direct}
 	}
 	grpc_health_v1.RegisterHealthServer(served, r.health)
 	reflection.Register(r.server)
