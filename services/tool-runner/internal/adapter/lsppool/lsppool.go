@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"kaged.dev/pkg/contract"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/services/tool-runner/internal/core/language"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -43,7 +44,7 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 		Limit: int32(q.Limit), NewName: q.NewName,
 		Method: q.Method, Params: q.Params, Severity: int32(q.Severity), Files: q.Files, WaitMs: q.WaitMS,
 		TimeoutMs: q.TimeoutMS,
-	})
+	}, rpc.InPlace())
 	if err != nil {
 		return language.Answer{}, err
 	}
@@ -96,7 +97,7 @@ func (c *Client) Ask(ctx context.Context, q language.Query) (language.Answer, er
 func (c *Client) List(ctx context.Context, which language.Filter) ([]contract.RunningLanguageServer, error) {
 	res, err := c.client.ListServers(ctx, &lsppoolv1.ListServersRequest{
 		ProjectId: which.ProjectID, Root: which.Root, View: view(which.Caller),
-	})
+	}, rpc.InPlace())
 	list := contract.LanguageServersFromProto(res.GetServers())
 	return slices.DeleteFunc(list, func(s contract.RunningLanguageServer) bool {
 		return which.Lang != "" && which.Lang != s.Lang

@@ -4,7 +4,11 @@
 // request for a finished one gets the stored outcome, for a limited time. The work is cancelled when its last waiter
 // leaves.
 //
-// Goroutines: one per running call. [Calls.Stop] cancels them and waits for them.
+// The work runs on the goroutine of its first request, because another goroutine would cost each call two switches and
+// the growth of another stack.
+//
+// Goroutines: one per running call that has output. It ends with the call; [Calls.Stop] cancels the calls and waits for
+// them.
 package calls
 
 import (
@@ -62,6 +66,7 @@ type call struct {
 	own     *list.Element // in session.finished
 	size    int           // in bytes, of the stored outcome
 
+	ctx     context.Context // of the work
 	cancel  context.CancelFunc
 	waiting int
 	output  output
@@ -89,48 +94,67 @@ type name struct{ invocation, id string }
 // Work executes a call. emit sends output to every waiter.
 type Work func(ctx context.Context, emit func(stream, text string)) (dispatch.Outcome, error)
 
-// Do returns the outcome of a call, and starts its work if the call is new. It passes output to show in this goroutine
-// while the call runs. When ctx ends Do returns its error, and the work is cancelled if it has no other waiter.
+// Do returns the outcome of a call, and does its work if the call is new. It passes output to show while the call runs,
+// from one goroutine at a time. When ctx ends Do returns its error, and the work is cancelled if it has no other
+// waiter; the Do that does the work returns only at the work's end.
 func (c *Calls) Do(
 	ctx context.Context,
 	key Key,
 	work Work,
 	show func(stream, text string) error,
 ) (dispatch.Outcome, error) {
-	k, reader, err := c.join(ctx, key, work)
+	k, reader, first, err := c.join(ctx, key)
 	if err != nil {
 		return dispatch.Outcome{}, err
 	}
-	defer c.leave(k, reader)
-	var last time.Time
-	var due <-chan time.Time
-	for {
-		select {
-		case <-reader.ready:
-			// Later output waits for the interval since the last delivery; the first is delivered at once.
-			due = time.After(max(0, c.opts.OutputEvery-time.Since(last)))
-		case <-due:
-			if err := reader.flush(show); err != nil {
-				return dispatch.Outcome{}, err
-			}
-			last, due = time.Now(), nil
-		case <-k.done:
-			if err := reader.flush(show); err != nil {
-				return dispatch.Outcome{}, err
-			}
-			return k.outcome, k.err
-		case <-ctx.Done():
-			return dispatch.Outcome{}, fault.From(ctx.Err())
+	leave := sync.OnceFunc(func() { c.leave(k, reader) })
+	defer leave()
+	if !first {
+		if err := reader.deliver(ctx, k.done, c.opts.OutputEvery, show); err != nil {
+			return dispatch.Outcome{}, err
 		}
+		return k.outcome, k.err
 	}
+	defer c.running.Done()
+	defer context.AfterFunc(ctx, leave)()
+	var delivering sync.WaitGroup
+	var failed error
+	reader.begin = func() {
+		delivering.Go(func() {
+			if failed = reader.deliver(ctx, k.done, c.opts.OutputEvery, show); failed != nil {
+				leave()
+			}
+		})
+	}
+	c.do(k, work)
+	k.output.unsubscribe(reader) // output from now on starts no goroutine
+	delivering.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return dispatch.Outcome{}, fault.From(ctx.Err())
+	case failed != nil:
+		return dispatch.Outcome{}, failed
+	}
+	return k.outcome, k.err
 }
 
-// join returns the call with this key, started if it is new, and a reader of its output from now on.
-func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, error) {
+// do does the work of a call. A panic ends the call for every waiter.
+func (c *Calls) do(k *call, work Work) {
+	defer k.cancel()
+	var outcome dispatch.Outcome
+	var err error = fault.New(fault.Internal, "The call failed inside kaged; the log has the cause.")
+	defer func() { c.finish(k, outcome, err) }()
+	outcome, err = work(k.ctx, k.output.emit)
+}
+
+// join returns the call with this key, a reader of its output from now on, and whether the call is new. The caller then
+// does its work, and c.running counts it.
+func (c *Calls) join(ctx context.Context, key Key) (k *call, r *reader, first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
-		return nil, nil, fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
+		return nil, nil, false,
+			fault.New(fault.Unavailable, "The tool runner is stopping.").With("subsystem", "tool-runner")
 	}
 	c.expire()
 	s := c.sessions[key.Session]
@@ -141,31 +165,19 @@ func (c *Calls) join(ctx context.Context, key Key, work Work) (*call, *reader, e
 	named := name{key.Invocation, key.ID}
 	if k := s.calls[named]; k != nil {
 		if k.input != key.Input {
-			return nil, nil, fault.New(fault.Conflict, "The call id %.80q was used for another call of this session.", key.ID).
-				With("call_id", key.ID)
+			return nil, nil, false,
+				fault.New(fault.Conflict, "The call id %.80q was used for another call of this session.", key.ID).
+					With("call_id", key.ID)
 		}
 		k.waiting++
-		return k, k.output.subscribe(c.opts.OutputBytes), nil
+		return k, k.output.subscribe(c.opts.OutputBytes), false, nil
 	}
 	// The work outlives its first request as long as another request waits for it.
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	k := &call{
-		session: key.Session,
-		run:     key.Run,
-		name:    named,
-		input:   key.Input,
-		done:    make(chan struct{}),
-		cancel:  cancel,
-		waiting: 1,
-	}
+	k = &call{session: key.Session, run: key.Run, name: named, input: key.Input, done: make(chan struct{}), waiting: 1}
+	k.ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.calls[named] = k
-	reader := k.output.subscribe(c.opts.OutputBytes)
-	c.running.Go(func() {
-		defer cancel()
-		outcome, err := work(ctx, k.output.emit)
-		c.finish(k, outcome, err)
-	})
-	return k, reader, nil
+	c.running.Add(1)
+	return k, k.output.subscribe(c.opts.OutputBytes), true, nil
 }
 
 func (c *Calls) leave(k *call, r *reader) {

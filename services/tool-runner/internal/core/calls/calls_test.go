@@ -81,37 +81,76 @@ func TestCallHappensOnce(t *testing.T) {
 	})
 }
 
-// The work ends with its last waiter, and not before.
+// The work ends with its last waiter, and not before, whichever of them leaves first.
 func TestWorkEndsWithTheLastWaiter(t *testing.T) {
+	t.Parallel()
+	for first := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			c := calls.New(options)
+			ended := false
+			work := func(ctx context.Context, _ func(string, string)) (dispatch.Outcome, error) {
+				<-ctx.Done()
+				ended = true
+				return dispatch.Outcome{}, fault.From(ctx.Err())
+			}
+			var leave []context.CancelFunc
+			left := make(chan error, 2)
+			for range 2 {
+				ctx, cancel := context.WithCancel(t.Context())
+				leave = append(leave, cancel)
+				go func() {
+					_, err := c.Do(ctx, key("1"), work, quiet)
+					left <- err
+				}()
+				synctest.Wait()
+			}
+			leave[first]()
+			synctest.Wait()
+			if ended {
+				t.Errorf("waiter %d left, and the work has ended", first)
+			}
+			leave[1-first]()
+			for range 2 {
+				if err := <-left; !errors.Is(err, fault.Cancelled) {
+					t.Errorf("a waiter that left got %v", err)
+				}
+			}
+			if !ended {
+				t.Error("nobody waits and the work goes on")
+			}
+		})
+	}
+}
+
+// A panic of the work, which the caller of Do handles, ends the call for its other waiters.
+func TestAPanicEndsTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := calls.New(options)
-		ended := false
-		work := func(ctx context.Context, _ func(string, string)) (dispatch.Outcome, error) {
-			<-ctx.Done()
-			ended = true
-			return dispatch.Outcome{}, fault.From(ctx.Err())
+		defer c.Stop()
+		release := make(chan struct{})
+		work := func(context.Context, func(string, string)) (dispatch.Outcome, error) {
+			<-release
+			panic("a defect")
 		}
-		var leave []context.CancelFunc
-		left := make(chan error, 2)
-		for range 2 {
-			ctx, cancel := context.WithCancel(t.Context())
-			leave = append(leave, cancel)
-			go func() {
-				_, err := c.Do(ctx, key("1"), work, quiet)
-				left <- err
-			}()
-		}
+		over := make(chan any)
+		go func() {
+			defer func() { over <- recover() }()
+			_, _ = c.Do(t.Context(), key("1"), work, quiet) // it panics
+		}()
 		synctest.Wait()
-		leave[0]()
-		if err := <-left; !errors.Is(err, fault.Cancelled) || ended {
-			t.Errorf("the first left with %v, the work has ended: %v", err, ended)
-		}
-		leave[1]()
-		<-left
+		joined := make(chan error)
+		go func() {
+			_, err := c.Do(t.Context(), key("1"), work, quiet)
+			joined <- err
+		}()
 		synctest.Wait()
-		if !ended {
-			t.Error("nobody waits and the work goes on")
+		close(release)
+		if got := <-over; got != "a defect" {
+			t.Errorf("the first waiter got %v", got)
+		}
+		if err := <-joined; !errors.Is(err, fault.Internal) {
+			t.Errorf("the other waiter got %v", err)
 		}
 	})
 }

@@ -1,9 +1,13 @@
 package calls
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 	"unicode/utf8"
+
+	"kaged.dev/pkg/fault"
 )
 
 // output sends a tool's output to every reader of the call. The zero value is ready.
@@ -16,6 +20,7 @@ type output struct {
 // people.
 type reader struct {
 	out     *output
+	begin   func()        // called at the first output, unless nil
 	ready   chan struct{} // holds a token while output waits
 	limit   int
 	pending []piece
@@ -65,6 +70,10 @@ func (r *reader) add(stream, text string) {
 	if r.bytes += len(text); r.bytes > r.limit {
 		r.drop(r.bytes - r.limit/2)
 	}
+	if r.begin != nil {
+		r.begin()
+		r.begin = nil
+	}
 	select {
 	case r.ready <- struct{}{}:
 	default:
@@ -85,6 +94,30 @@ func (r *reader) drop(n int) {
 		n -= cut
 		if len(oldest.text) == 0 {
 			r.pending = r.pending[1:]
+		}
+	}
+}
+
+// deliver passes output to show until done is closed, the last output included. It fails with show's error and ctx's.
+func (r *reader) deliver(
+	ctx context.Context, done <-chan struct{}, every time.Duration, show func(stream, text string) error,
+) error {
+	var last time.Time
+	var due <-chan time.Time
+	for {
+		select {
+		case <-r.ready:
+			// Later output waits for the interval since the last delivery; the first is delivered at once.
+			due = time.After(max(0, every-time.Since(last)))
+		case <-due:
+			if err := r.flush(show); err != nil {
+				return err
+			}
+			last, due = time.Now(), nil
+		case <-done:
+			return r.flush(show)
+		case <-ctx.Done():
+			return fault.From(ctx.Err())
 		}
 	}
 }
