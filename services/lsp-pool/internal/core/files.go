@@ -4,6 +4,8 @@ import (
 	"io"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/paths"
@@ -22,18 +24,25 @@ func (f files) at(path string) (paths.Path, error) {
 	return f.root.At(rel), nil
 }
 
-// Stat implements [lsp.Files].
+// Stat implements [lsp.Files]. It uses no os.File, because each query needs the stamp of every open document.
 func (f files) Stat(path string) (lsp.Stamp, error) {
 	place, err := f.at(path)
 	if err != nil {
 		return lsp.Stamp{}, err
 	}
-	file, info, err := place.OpenFile()
+	fd, err := place.OpenFD()
 	if err != nil {
-		return lsp.Stamp{}, err
+		return lsp.Stamp{}, place.Failure("opened", err)
 	}
-	file.Close()
-	return change.VersionOf(info), nil
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return lsp.Stamp{}, place.Failure("opened", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return lsp.Stamp{}, place.NotRegular()
+	}
+	return lsp.Stamp{Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano()}, nil
 }
 
 // Read implements [lsp.Files].

@@ -103,17 +103,22 @@ func ParseHover(raw json.RawMessage) (*Hover, error) {
 // marked returns the texts of MarkupContent, of a MarkedString, or of a list of those. Code of a MarkedString is
 // fenced.
 func marked(raw json.RawMessage, depth int) []string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case bytes.HasPrefix(raw, []byte(`"`)):
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return nil
+		}
 		return []string{strings.ToValidUTF8(text, "\uFFFD")}
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) == nil {
+	case bytes.HasPrefix(raw, []byte("[")):
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil || depth > 0 {
+			return nil
+		}
 		var texts []string
-		if depth == 0 {
-			for _, item := range list[:min(len(list), 100)] {
-				texts = append(texts, marked(item, depth+1)...)
-			}
+		for _, item := range list[:min(len(list), 100)] {
+			texts = append(texts, marked(item, depth+1)...)
 		}
 		return texts
 	}

@@ -123,7 +123,7 @@ func (c *Client) initialize(ctx context.Context) error {
 	params := map[string]any{
 		"processId": nil, "clientInfo": map[string]string{"name": "kaged"}, "rootUri": URI(c.opts.Root),
 		"rootPath":         c.opts.Root,
-		"workspaceFolders": []any{folder}, "capabilities": clientCapabilities, "trace": "off",
+		"workspaceFolders": []any{folder}, "capabilities": ClientCapabilities, "trace": "off",
 	}
 	if c.opts.Settings != nil {
 		params["initializationOptions"] = c.opts.Settings
@@ -151,9 +151,9 @@ func (c *Client) initialize(ctx context.Context) error {
 	return c.notify("workspace/didChangeConfiguration", map[string]any{"settings": c.opts.Settings})
 }
 
-// clientCapabilities are the capabilities of every client. Positions are counted in UTF-16; pulled diagnostics are
+// ClientCapabilities are the capabilities of every client. Positions are counted in UTF-16; pulled diagnostics are
 // preferred; a server may not apply edits.
-var clientCapabilities = json.RawMessage(`{
+var ClientCapabilities = json.RawMessage(`{
 "general":{"positionEncodings":["utf-16"]},
 "experimental":{"serverStatusNotification":true},
 "window":{"workDoneProgress":true,"showMessage":{},"showDocument":{"support":false}},
