@@ -10,11 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	lsppool "kaged.dev/services/lsp-pool"
 )
 
 const (
@@ -27,7 +30,8 @@ const (
 )
 
 // measureLanguage queries gopls through code.lsp, in one process and across sockets, alternately with a bare client of
-// another gopls on the same files.
+// another gopls on the same files. The bare client has the capabilities and settings of code.lsp, because they change
+// what gopls does for an answer.
 func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	if _, err := exec.LookPath("gopls"); err != nil {
 		fmt.Fprintln(w.progress, "bench: language: cannot be measured here: gopls is missing")
@@ -37,7 +41,7 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	if err := l.write(); err != nil {
 		return nil, err
 	}
-	bare, err := startBare(ctx, l.dir, w.dir, nil)
+	bare, err := startBare(ctx, l.dir, w.dir, same())
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +59,7 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 		sockets := func(params map[string]any) (string, error) {
 			return r.call(ctx, "language", l.dir, "code.lsp", params)
 		}
-		figures, err := l.questions(ctx, bare, one.call, sockets, func() error { return r.ping(ctx) })
+		figures, err := l.questions(ctx, bare, one, sockets, func() error { return r.ping(ctx) })
 		if err != nil {
 			return nil, err
 		}
@@ -144,10 +148,11 @@ func mainText(state int) string {
 
 // questions measures hovers and definitions alternately. The floor of kaged in one process is the bare client preceded
 // by a message to another process and back over a pipe, because kaged is called over a pipe too. The notes have the
-// parts that no query can do without: the same call for the state of the servers, which asks no server, and an RPC
-// without work, of which a call over sockets has two.
+// parts that no query can do without: the same call for the state of the servers, which asks no server, a call of a
+// tool that does not exist, and an RPC without work, of which a call over sockets has two. The floor is measured twice
+// in each round; the note of the p99 has both, whose difference is chance.
 func (l *languages) questions(
-	ctx context.Context, bare *bareServer, one, sockets func(map[string]any) (string, error), ping func() error,
+	ctx context.Context, bare *bareServer, one *session, sockets func(map[string]any) (string, error), ping func() error,
 ) (figures []Figure, err error) {
 	pipe, err := startPipe()
 	if err != nil {
@@ -173,42 +178,52 @@ func (l *languages) questions(
 				return err
 			}
 		}
-		asks := []func() error{
-			func() error { return bare.ask(ctx, action) }, ask(one), ask(sockets),
-			func() error { return errors.Join(pipe.turn(), bare.ask(ctx, action)) },
-			state(one), state(sockets), ping,
-		}
-		took := make([][]time.Duration, len(asks))
-		for round := range languageRounds + 10 {
-			for i, call := range asks {
-				begun := time.Now()
-				if err := call(); err != nil {
-					return figures, err
-				}
-				if round >= 10 { // the servers have filled their caches
-					took[i] = append(took[i], time.Since(begun))
-				}
-			}
+		piped := func() error { return errors.Join(pipe.turn(), bare.ask(ctx, action)) }
+		took, err := alternate(
+			func() error { return bare.ask(ctx, action) }, ask(one.call), ask(sockets), piped, state(one.call),
+			state(sockets), ping, one.nothing, piped,
+		)
+		if err != nil {
+			return figures, err
 		}
 		middle := func(i int) float64 { return ms(percentile(took[i], 50)) }
-		floor, piped, tail := ms(percentile(took[0], 50)), ms(percentile(took[3], 50)), ms(percentile(took[3], 99))
+		tail := func(i int) float64 { return ms(percentile(took[i], 99)) }
+		floor := middle(3)
 		figures = append(figures,
 			Figure{
-				Name: "language/" + action, Value: ms(percentile(took[1], 50)), Unit: "ms", Floor: piped,
-				Target: piped + languageTarget, Spread: spread(took[1]),
-				Note: fmt.Sprintf("one process; its state %.2f", middle(4)),
+				Name: "language/" + action, Value: middle(1), Unit: "ms", Floor: floor,
+				Target: floor + languageTarget, Spread: spread(took[1]),
+				Note: fmt.Sprintf("one process; its state %.2f, no tool %.2f", middle(4), middle(7)),
 			},
 			Figure{
-				Name: "language/" + action + "-p99", Value: ms(percentile(took[1], 99)), Unit: "ms", Floor: tail,
-				Target: tail + languageTail,
+				Name: "language/" + action + "-p99", Value: tail(1), Unit: "ms", Floor: tail(3),
+				Target: tail(3) + languageTail,
+				Note:   fmt.Sprintf("the floor once more %.2f; no tool %.2f", tail(8), tail(7)),
 			},
 			Figure{
-				Name: "language/" + action + "-sockets", Value: ms(percentile(took[2], 50)), Unit: "ms", Floor: floor,
-				Target: floor + languageSockets, Spread: spread(took[2]),
+				Name: "language/" + action + "-sockets", Value: middle(2), Unit: "ms", Floor: middle(0),
+				Target: middle(0) + languageSockets, Spread: spread(took[2]),
 				Note: fmt.Sprintf("state %.2f; one of two RPCs, without work %.2f", middle(5), middle(6)),
 			})
 	}
 	return figures, nil
+}
+
+// alternate makes calls one after the other, many rounds, and returns the times of each.
+func alternate(calls ...func() error) ([][]time.Duration, error) {
+	took := make([][]time.Duration, len(calls))
+	for round := range languageRounds + 10 {
+		for i, call := range calls {
+			begun := time.Now()
+			if err := call(); err != nil {
+				return nil, err
+			}
+			if round >= 10 { // the servers have filled their caches
+				took[i] = append(took[i], time.Since(begun))
+			}
+		}
+	}
+	return took, nil
 }
 
 // diagnostics changes a file and requests its errors, alternately. The bare client waits for the publication of its
@@ -251,6 +266,7 @@ type bareServer struct {
 	conn      *jsonrpc2.Conn
 	uri       string
 	published chan int // versions of main.go
+	settings  map[string]any
 }
 
 // files are the standard files of a program as one connection.
@@ -259,10 +275,26 @@ type files struct {
 	io.WriteCloser
 }
 
-// startBare starts a server. settings are sent with the handshake; they may be nil.
-func startBare(ctx context.Context, project, home string, settings map[string]any) (_ *bareServer, err error) {
+// handshake is what a client tells a server about itself.
+type handshake struct {
+	capabilities json.RawMessage
+	settings     map[string]any
+}
+
+// same returns the handshake of code.lsp.
+func same() handshake {
+	capabilities, settings := lsppool.Handshake("go")
+	return handshake{capabilities, settings}
+}
+
+// plain is the handshake of a client that needs no more than the queries of this measurement.
+var plain = handshake{capabilities: json.RawMessage(`{"textDocument":{"publishDiagnostics":{"versionSupport":true}}}`)}
+
+// startBare starts a server.
+func startBare(ctx context.Context, project, home string, as handshake) (_ *bareServer, err error) {
 	b := &bareServer{
 		cmd: exec.Command("gopls"), uri: "file://" + filepath.Join(project, "main.go"), published: make(chan int, 1000),
+		settings: as.settings,
 	}
 	b.cmd.Dir, b.cmd.Env, b.cmd.Stderr = project, environ(home), os.Stderr
 	in, err := b.cmd.StdinPipe()
@@ -280,10 +312,8 @@ func startBare(ctx context.Context, project, home string, settings map[string]an
 	b.conn = jsonrpc2.NewConn(ctx, stream, jsonrpc2.HandlerWithError(b.told))
 	folder := map[string]string{"uri": "file://" + project, "name": "m"}
 	err = b.conn.Call(ctx, "initialize", map[string]any{
-		"rootUri": folder["uri"], "workspaceFolders": []any{folder}, "initializationOptions": settings,
-		"capabilities": map[string]any{"textDocument": map[string]any{
-			"publishDiagnostics": map[string]any{"versionSupport": true},
-		}},
+		"rootUri": folder["uri"], "workspaceFolders": []any{folder}, "initializationOptions": as.settings,
+		"capabilities": as.capabilities,
 	}, nil)
 	if err == nil {
 		err = b.conn.Notify(ctx, "initialized", struct{}{})
@@ -299,11 +329,16 @@ func startBare(ctx context.Context, project, home string, settings map[string]an
 	return b, err
 }
 
-// told handles the server's messages: it records publications, and answers requests with null.
+// told handles the server's messages: it records publications, and answers requests for settings with these, others
+// with null.
 func (b *bareServer) told(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
 	var p struct {
 		URI     string `json:"uri"`
 		Version int    `json:"version"`
+		Items   []any  `json:"items"`
+	}
+	if r.Method == "workspace/configuration" && r.Params != nil && json.Unmarshal(*r.Params, &p) == nil {
+		return slices.Repeat([]any{b.settings}, len(p.Items)), nil
 	}
 	published := r.Method == "textDocument/publishDiagnostics" && r.Params != nil
 	if published && json.Unmarshal(*r.Params, &p) == nil && p.URI == b.uri {
@@ -435,6 +470,16 @@ func (s *session) tool(name string, params map[string]any) (string, error) {
 		err = errors.New(text)
 	}
 	return text, err
+}
+
+// nothing calls a tool that does not exist: a call without the work of a tool.
+func (s *session) nothing() error {
+	if text, err := s.tool("none", nil); err == nil {
+		return fmt.Errorf("a tool that does not exist answered %s", text)
+	} else if !strings.Contains(err.Error(), "tool_not_found") {
+		return err
+	}
+	return nil
 }
 
 func (s *session) stop() {
