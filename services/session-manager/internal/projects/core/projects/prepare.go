@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/dsl"
@@ -64,11 +65,22 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	if err != nil {
 		return Inputs{}, err
 	}
+	// The workspace reads the files while the database reads the approved version.
+	var reading sync.WaitGroup
+	var approved Accepted
+	var unread error
+	if len(snapshot.Prompts) > 0 {
+		reading.Go(func() { approved, unread = s.accepted(ctx, pin) })
+	}
 	prompts, missing, err := s.readPrompts(ctx, pin, snapshot.Prompts)
+	reading.Wait()
 	if err != nil {
 		return Inputs{}, err
 	}
-	prompts, held, unaccepted, err := s.hold(ctx, pin, snapshot, prompts)
+	if len(prompts) > 0 && unread != nil {
+		return Inputs{}, unread
+	}
+	prompts, held, unaccepted, err := s.hold(ctx, pin, snapshot, prompts, approved)
 	if err != nil {
 		return Inputs{}, err
 	}
@@ -178,14 +190,10 @@ func optional(path string) bool { return path == dsl.InstructionsPath }
 // hold replaces the prompts that agents can write, in the session's version or in the project's, by their accepted
 // texts. It returns the replaced ones, and those without an accepted text.
 func (s *Service) hold(
-	ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt,
+	ctx context.Context, pin Pin, snapshot *Snapshot, prompts map[string]prompt, accepted Accepted,
 ) (map[string]prompt, []HeldPrompt, []Reference, error) {
 	if len(prompts) == 0 {
 		return prompts, nil, nil, nil
-	}
-	accepted, err := s.accepted(ctx, pin)
-	if err != nil {
-		return nil, nil, nil, err
 	}
 	now, err := s.Snapshot(ctx, accepted.CompiledHash)
 	if err != nil {
