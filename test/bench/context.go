@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/tiktoken-go/tokenizer"
+
+	"kaged.dev/pkg/client"
 )
 
 // The sizes of the measurements of the context.
@@ -95,18 +97,13 @@ func planning(ctx context.Context) ([]Figure, error) {
 
 // longSession measures the time from the last byte of an answer that reads a file to the next request, less the time of
 // a client that posts a body of the same size, after 200 messages and after 2,000. The runs of both lengths take turns,
-// because the load of the machine changes. It measures the time to the model for the first message of a session, and
-// for messages after the long conversation.
+// because the load of the machine changes. In the same way it measures the time from a message to the model.
 func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	session, err := d.session(ctx)
 	if err != nil {
 		return nil, err
 	}
 	fresh, err := d.session(ctx)
-	if err != nil {
-		return nil, err
-	}
-	short, shortFloor, err := w.toModel(ctx, d, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +130,7 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 				return nil, err
 			}
 			one.of.gaps, one.of.size = append(one.of.gaps, more.gaps...), more.size
+			one.of.used += more.used
 		}
 	}
 	floor, err := w.bare(ctx, early.size)
@@ -144,7 +142,7 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 		return nil, err
 	}
 	few, many := percentile(early.gaps, 50)-floor, percentile(late.gaps, 50)-lateFloor
-	long, longFloor, err := w.toModel(ctx, d, session)
+	first, last, err := w.toModel(ctx, d, fresh, session)
 	if err != nil {
 		return nil, err
 	}
@@ -157,25 +155,41 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 			Name: "context/step-added/2000-messages", Value: ms(many), Spread: spread(late.gaps), Unit: "ms",
 			Floor: ms(lateFloor), Peer: "200 messages", Rival: ms(few), Target: 1.1,
 		},
-		{Name: "context/post-to-model/40-messages", Value: ms(short - shortFloor), Unit: "ms", Floor: ms(shortFloor)},
 		{
-			Name: "context/post-to-model/2000-messages", Value: ms(long - longFloor), Unit: "ms", Floor: ms(longFloor),
-			Peer: "40 messages", Rival: ms(short - shortFloor), Target: 1.1,
+			Name: "context/step-cpu/2000-messages", Value: late.cpu(), Unit: "ms", Peer: "200 messages", Rival: early.cpu(),
+			Target: 1.1, Note: "of kaged and Postgres; other load changes it less than the time",
+		},
+		{Name: "context/post-to-model/40-messages", Value: ms(first.added()), Unit: "ms", Floor: ms(first.bare)},
+		{
+			Name: "context/post-to-model/2000-messages", Value: ms(last.added()), Unit: "ms", Floor: ms(last.bare),
+			Peer: "40 messages", Rival: ms(first.added()), Target: 1.1,
 		},
 	}, nil
 }
 
-// steps are the steps of a run: the times from the end of each answer to the next request, and the size of the last
-// request in bytes.
+// steps are the steps of runs: the times from the end of each answer to the next request, the size of the last request
+// in bytes, and the CPU time of the daemon and its processes.
 type steps struct {
 	gaps []time.Duration
 	size int
+	used time.Duration
 }
+
+// cpu returns the CPU time of a step in milliseconds.
+func (s *steps) cpu() float64 { return ms(s.used) / float64(len(s.gaps)) }
 
 // steps makes a run of longRounds steps.
 func (w *world) steps(ctx context.Context, d *daemon, session string) (steps, error) {
 	w.model.set(plan{tool: "file.read", input: `{"path":"small.txt","limit":ROUND}`, rounds: longRounds})
+	before, err := d.cpu()
+	if err != nil {
+		return steps{}, err
+	}
 	if _, err := d.follow(ctx, session, "go"); err != nil {
+		return steps{}, err
+	}
+	after, err := d.cpu()
+	if err != nil {
 		return steps{}, err
 	}
 	arrived, ended := w.model.times()
@@ -183,38 +197,61 @@ func (w *world) steps(ctx context.Context, d *daemon, session string) (steps, er
 		return steps{}, fmt.Errorf("a run has %d requests instead of %d", len(arrived), longRounds+1)
 	}
 	sizes := w.model.sizes()
-	of := steps{size: sizes[len(sizes)-1]}
+	of := steps{size: sizes[len(sizes)-1], used: after - before}
 	for i := range longRounds {
 		of.gaps = append(of.gaps, arrived[i+1].Sub(ended[i]))
 	}
 	return of, nil
 }
 
-// toModel posts messages that the model answers at once. It returns the median times from the post to the arrival of
-// the request, and of a client that posts the same body.
-func (w *world) toModel(ctx context.Context, d *daemon, session string) (through, bare time.Duration, err error) {
-	const posts = 20
-	socket, err := d.client.Attach(ctx, session, map[string]int64{}, false)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer socket.Close()
-	var took []time.Duration
-	size := 0
-	for range posts {
-		w.model.set(plan{})
-		begun := time.Now()
-		if err := d.post(ctx, session, "go"); err != nil {
-			return 0, 0, err
+// reach is the times from posts to the arrival of their requests, and the median time of a client that posts a body of
+// the size of the last request.
+type reach struct {
+	took []time.Duration
+	size int
+	bare time.Duration
+}
+
+// added is the time above the bare client.
+func (r *reach) added() time.Duration { return percentile(r.took, 50) - r.bare }
+
+// toModel posts messages, which the model answers at once, to a short and a long session in turns. The first posts fill
+// caches and are not measured.
+func (w *world) toModel(ctx context.Context, d *daemon, short, long string) (few, many reach, err error) {
+	const unmeasured, posts = 2, 20
+	of := []*reach{&few, &many}
+	var sockets []*client.Socket
+	defer func() { closeAll(sockets) }()
+	for _, session := range []string{short, long} {
+		socket, err := d.client.Attach(ctx, session, map[string]int64{}, false)
+		if err != nil {
+			return few, many, err
 		}
-		if _, err := read(socket, begun); err != nil {
-			return 0, 0, err
-		}
-		arrived, _ := w.model.times()
-		took, size = append(took, arrived[0].Sub(begun)), w.model.sizes()[0]
+		sockets = append(sockets, socket)
 	}
-	bare, err = w.bare(ctx, size)
-	return percentile(took, 50), bare, err
+	for post := range unmeasured + posts {
+		for i, session := range []string{short, long} {
+			w.model.set(plan{})
+			begun := time.Now()
+			if err := d.post(ctx, session, "go"); err != nil {
+				return few, many, err
+			}
+			if _, err := read(sockets[i], begun); err != nil {
+				return few, many, err
+			}
+			arrived, _ := w.model.times()
+			of[i].size = w.model.sizes()[0]
+			if post >= unmeasured {
+				of[i].took = append(of[i].took, arrived[0].Sub(begun))
+			}
+		}
+	}
+	for _, r := range of {
+		if r.bare, err = w.bare(ctx, r.size); err != nil {
+			return few, many, err
+		}
+	}
+	return few, many, nil
 }
 
 // bare posts a body of a size to the model without kaged and returns the median time until it has arrived.
