@@ -14,7 +14,7 @@ const newPages = 5;
  * Drawing new frames takes at most this share of the time, so that a burst leaves time for the operator; a slow stream is drawn frame by frame.
  * Milliseconds: the drawing that may be done at once after a pause, the time of a picture on the screen, and the most that one drawing counts.
  */
-const drawShare = 1 / 6;
+const drawShare = 1 / 9;
 const drawSaved = 60;
 const frameTime = 17;
 const mostCost = 100;
