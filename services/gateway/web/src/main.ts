@@ -10,23 +10,8 @@ theme.apply();
 openEarly(location.pathname);
 inbox.start();
 
-/** The longest wait for the first paint, in milliseconds. A hidden page is not painted. */
-const longest = 1000;
-
-let begun = false;
-function begin(): void {
-  if (begun) return;
-  begun = true;
-  const target = document.getElementById("app")!;
-  target.replaceChildren();
-  mount(App, { target });
-  viewsMounted();
-}
-
-// The rail that the page brings is painted first; a message that is posted in an animation frame arrives after the paint.
-requestAnimationFrame(() => {
-  const painted = new MessageChannel();
-  painted.port1.onmessage = begin;
-  painted.port2.postMessage(0);
-});
-setTimeout(begin, document.hidden ? 0 : longest);
+// The page brings its rail, which is painted if the browser comes to it before this script.
+const target = document.getElementById("app")!;
+target.replaceChildren();
+mount(App, { target });
+viewsMounted();
