@@ -56,6 +56,8 @@ class Inbox {
   private stale = true;
   private started = false;
   private count: RunningCount | null = null;
+  /** The number of the last reading before a slot became free, until the next reading. */
+  private freed = Infinity;
 
   start(): void {
     if (this.started) return;
@@ -109,6 +111,11 @@ class Inbox {
       this.tell(approvals.items, sessions.items);
       this.approvals = approvals.items;
       this.sessions = sessions.items;
+      // Only a reading that began after the slot became free is sure to have the sessions that wait.
+      if (n > this.freed) {
+        this.freed = Infinity;
+        this.startWaiting();
+      }
       this.look();
       this.more = sessions.has_more;
       this.processes = processes;
@@ -124,11 +131,16 @@ class Inbox {
     else this.soon(document.hidden ? seldom : often);
   }
 
-  /** counted starts the session that has waited longest for a slot, once one is free. A session that waits since before stays: it was left so. */
+  /** counted notes that a slot has become free. A session that waits since before the console was open stays: it was left so. */
   private counted(count: RunningCount): void {
-    const before = this.count;
+    if (this.count && count.total < this.count.total) this.freed = this.reads;
     this.count = count;
-    if (!before || count.total >= before.total || !count.limits) return;
+  }
+
+  /** startWaiting starts the session that has waited longest for a slot, if one is free. */
+  private startWaiting(): void {
+    const { count } = this;
+    if (!count?.limits) return;
     const { per_project, per_operator } = count.limits;
     if (count.total >= per_operator) return;
     const waits = this.sessions.filter((one) => one.state === "queued" && (count.per_project[one.project_id] ?? 0) < per_project);
