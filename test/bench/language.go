@@ -149,8 +149,8 @@ func mainText(state int) string {
 // questions measures hovers and definitions alternately. The floor of kaged in one process is the bare client preceded
 // by a message to another process and back over a pipe, because kaged is called over a pipe too. The notes have the
 // parts that no query can do without: the same call for the state of the servers, which asks no server, a call of a
-// tool that does not exist, and an RPC without work, of which a call over sockets has two. The floor is measured twice
-// in each round; the note of the p99 has both, whose difference is chance.
+// tool that does not exist, and an RPC without work (a call over sockets has two). Each round measures the floor
+// twice; the note of the p99 has both values, because their difference is chance.
 func (l *languages) questions(
 	ctx context.Context, bare *bareServer, one *session, sockets func(map[string]any) (string, error), ping func() error,
 ) (figures []Figure, err error) {

@@ -139,9 +139,9 @@ func (w *world) rounds(ctx context.Context, d *daemon, tool, input string) ([]ti
 }
 
 // measureFirstToken measures the time from the sending of a message to the first delta on the socket, less the same
-// time of a direct call to the provider. Two commits stand before the request: that of the message, whose answer
-// promises that it is durable, and that of the request's record. Between the messages two floors are measured: a bare
-// relay, which makes one commit of one row, and the commit alone.
+// time of a direct call to the provider. Two commits precede the request: the message, because a posted message is
+// durable, and the record of the request. Between the messages the bench measures two floors: a bare relay that commits
+// one row, and the commit alone.
 //
 // The parts of the time, measured on two cores, in ms of 2.8: 0.25 to session-manager; 0.55 for reading the prompts and
 // the conversation; 0.75 for the transaction, during which the harness prepares everything except the sending; 0.5 for

@@ -17,7 +17,7 @@ import (
 // follows its call, and a message that steered a run follows the step after which the agent read it.
 type markdownWriter struct {
 	w io.Writer
-	// steers are the messages to the run with id steered, whose own message comes after them.
+	// steers are messages to the run with id steered. The run's own message is stored after them.
 	steers  []messageView
 	steered string
 }
