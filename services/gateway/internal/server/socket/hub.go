@@ -56,7 +56,7 @@ func New(deps Deps) *Hub {
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.pingEach(), h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
-	var away time.Time // of the first check that found the bus unavailable; a machine that slept checks late
+	var bus Absence
 	for {
 		select {
 		case now := <-tick.C:
@@ -67,12 +67,7 @@ func (h *Hub) Run(ctx context.Context) {
 				}
 				s.age(now)
 			})
-			switch {
-			case h.deps.Ready() == nil:
-				away = time.Time{}
-			case away.IsZero():
-				away = now
-			case now.Sub(away) >= h.deps.Limits.Grace:
+			if bus.Check(now, h.deps.Ready(), h.deps.Limits.Grace) {
 				h.each(func(s *Socket) {
 					s.close(codeShutdown, "The frames of the session cannot be reached; connect again later.")
 				})

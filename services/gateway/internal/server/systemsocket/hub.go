@@ -137,7 +137,7 @@ func (h *Hub) Close() {
 func (h *Hub) Run(ctx context.Context) {
 	tick := time.NewTicker(max(min(time.Second, h.deps.Limits.Grace/3), time.Millisecond))
 	defer tick.Stop()
-	var away time.Time // of the first check that found the bus unavailable; a machine that slept checks late
+	var bus socket.Absence
 	for {
 		select {
 		case now := <-tick.C:
@@ -148,12 +148,7 @@ func (h *Hub) Run(ctx context.Context) {
 					}
 				})
 			}
-			switch {
-			case h.deps.Ready() == nil:
-				away = time.Time{}
-			case away.IsZero():
-				away = now
-			case now.Sub(away) >= h.deps.Limits.Grace:
+			if bus.Check(now, h.deps.Ready(), h.deps.Limits.Grace) {
 				h.each(func(c *client) { c.close(codeShutdown, "Changes cannot be received now; connect again later.") })
 			}
 		case <-ctx.Done():
