@@ -39,6 +39,20 @@ func (p prober) ProbeCages(
 	return &sandboxsupervisorv1.ProbeCagesResponse{}, p.serve(ctx)
 }
 
+// runProber runs a host with the service until stop, which returns the host's error.
+func runProber(
+	t *testing.T, service prober, direct bool,
+) (client sandboxsupervisorv1.SandboxServiceClient, stop func() error) {
+	t.Helper()
+	h, err := host.New(options(t),
+		host.Module{Name: "b", Direct: direct, New: func(*host.Env) (host.Service, error) { return service, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceValue(run(t, h))
+	return sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("b")), stop
+}
+
 // The contexts that a handler of a unary call makes of its own end with the caller's. Without a transport they have no
 // goroutines.
 func TestContextsOfAHandlerEndWithTheCallers(t *testing.T) {
@@ -62,13 +76,7 @@ func TestContextsOfAHandlerEndWithTheCallers(t *testing.T) {
 				}
 				return nil
 			}}
-			h, err := host.New(options(t),
-				host.Module{Name: "b", Direct: direct, New: func(*host.Env) (host.Service, error) { return service, nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stop := sync.OnceValue(run(t, h))
-			client := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("b"))
+			client, stop := runProber(t, service, direct)
 			ctx, leave := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() {
@@ -119,13 +127,7 @@ func TestInPlace(t *testing.T) {
 				}
 				return ctx.Err()
 			}}
-			h, err := host.New(options(t),
-				host.Module{Name: "b", Direct: direct, New: func(*host.Env) (host.Service, error) { return service, nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			stop := sync.OnceValue(run(t, h))
-			client := sandboxsupervisorv1.NewSandboxServiceClient(h.Dial("b"))
+			client, stop := runProber(t, service, direct)
 			var header, trailer metadata.MD
 			probe := func() error {
 				_, err := client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{}, rpc.InPlace(), grpc.Header(&header),

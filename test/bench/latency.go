@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -216,12 +217,7 @@ func measureFirstToken(ctx context.Context, w *world) ([]Figure, error) {
 // callModel makes one model call without kaged, at the model or at a relay, and returns the time to its first delta.
 func callModel(ctx context.Context, url string) (time.Duration, error) {
 	begun := time.Now()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/messages",
-		bytes.NewReader([]byte(`{"messages":[{"role":"user"}]}`)))
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := askModel(ctx, url)
 	if err != nil {
 		return 0, err
 	}
@@ -233,4 +229,14 @@ func callModel(ctx context.Context, url string) (time.Duration, error) {
 		}
 	}
 	return took, nil
+}
+
+// askModel sends a small request to a model at url. The caller reads and closes the body of the answer.
+func askModel(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/messages",
+		strings.NewReader(`{"messages":[{"role":"user"}]}`))
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(req)
 }

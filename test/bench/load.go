@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -211,12 +210,7 @@ func (w *world) relay(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	for range sessions {
 		group.Go(func() error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.model.url+"/v1/messages",
-				bytes.NewReader([]byte(`{}`)))
-			if err != nil {
-				return err
-			}
-			resp, err := http.DefaultClient.Do(req)
+			resp, err := askModel(ctx, w.model.url)
 			if err != nil {
 				return err
 			}

@@ -145,11 +145,7 @@ func (s *bareStreams) commit(ctx context.Context, session string, kinds ...strin
 
 // ask asks the model and publishes each piece of its answer as a frame.
 func (s *bareStreams) ask(ctx context.Context, session string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.model+"/v1/messages", strings.NewReader("{}"))
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := askModel(ctx, s.model)
 	if err != nil {
 		return err
 	}
