@@ -99,8 +99,20 @@ servers() {
 	touch "$to/installed-$mark"
 }
 
-# rust_analyzer is a language server of the tests. Debian has it since version 13. On an older one the program is unpacked under
-# bin/servers, with the libraries that it needs in newer versions. The stand-in of rustup for a missing component fails.
+# need_rust_analyzer asks for the package of rust-analyzer, a language server of the tests, which Debian has since version 13. An
+# older one needs the library that rust_analyzer does not unpack. The stand-in of rustup for a missing component fails.
+need_rust_analyzer() {
+	rust-analyzer --version >/dev/null 2>&1 && return
+	command -v apt-get >/dev/null || return 0
+	if ! command -v rustup >/dev/null && apt-cache policy rust-analyzer | grep -q 'Candidate: [0-9]'; then
+		packages+=(rust-analyzer)
+	elif [ ! -e "/usr/lib/$(gcc -print-multiarch)/libLLVM.so.19.1" ]; then
+		packages+=(libllvm19)
+	fi
+}
+
+# rust_analyzer unpacks the program of a newer Debian under bin/servers, with the libraries that it needs in newer versions, where
+# need_rust_analyzer found no package of it.
 rust_analyzer() {
 	local to libs mirror apt deb version=1.85 names
 	rust-analyzer --version >/dev/null 2>&1 && return
@@ -109,10 +121,6 @@ rust_analyzer() {
 	if ! command -v apt-get >/dev/null; then
 		echo "The tests need rust-analyzer. Type  rustup component add rust-analyzer" >&2
 		exit 1
-	fi
-	if ! command -v rustup >/dev/null && apt-cache policy rust-analyzer | grep -q 'Candidate: [0-9]'; then
-		packages+=(rust-analyzer)
-		return
 	fi
 	echo "unpacking rust-analyzer for the tests" >&2
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | head -n 1)
@@ -170,6 +178,44 @@ want() { # command package: without it one comparison less is made
 	fi
 }
 
+# install installs the packages that are missing.
+install() {
+	[ ${#packages[@]} -gt 0 ] || return 0
+	if ! command -v apt-get >/dev/null; then
+		echo "kaged needs ${packages[*]}: install them with your package manager and try again." >&2
+		exit 1
+	fi
+	# The package would make and start a cluster of its own; kaged brings its own and this one would only lie about.
+	local conf cluster root
+	conf=/etc/postgresql-common/createcluster.conf
+	cluster=
+	if [[ " ${packages[*]} " == *" postgresql "* ]] && [ ! -e $conf ]; then
+		cluster=yes
+	fi
+	root=()
+	if [ "$(id -u)" != 0 ]; then
+		root=(sudo -n)
+		if ! sudo -n true 2>/dev/null; then
+			echo "kaged needs ${packages[*]}. Type" >&2
+			echo >&2
+			[ -z "$cluster" ] || echo "  sudo mkdir -p ${conf%/*} && echo 'create_main_cluster = false' | sudo tee $conf" >&2
+			echo "  sudo apt-get install -y --no-install-recommends ${packages[*]}" >&2
+			echo >&2
+			echo "and try again.${cluster:+ The first line keeps the package from starting a database server of its own.}" >&2
+			exit 1
+		fi
+	fi
+	echo "installing ${packages[*]}" >&2
+	if [ -n "$cluster" ]; then
+		"${root[@]}" mkdir -p ${conf%/*}
+		echo 'create_main_cluster = false' | "${root[@]}" tee $conf >/dev/null
+	fi
+	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || {
+		"${root[@]}" apt-get update -qq
+		"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
+	}
+}
+
 if [ "$what" = harnesses ]; then
 	harnesses
 	exit 0
@@ -192,16 +238,11 @@ if [ "$what" = test ] || [ "$what" = bench ]; then
 	need g++ g++
 	need rustc rustc
 	/usr/bin/python3 -c 'import debugpy' 2>/dev/null || packages+=(python3-debugpy)
-	gopls
 	need apache2 apache2-bin # a sign-in proxy, with the module below
 	[ -e /usr/lib/apache2/modules/mod_auth_openidc.so ] || packages+=(libapache2-mod-auth-openidc)
 	need chromium chromium # the console's tests look at it there
-	servers
 	need cargo cargo
-	rust_analyzer
-	bun
-	dlv
-	[ "$what" = bench ] || console
+	need_rust_analyzer
 fi
 if [ "$what" = bench ]; then
 	want rg ripgrep
@@ -210,40 +251,15 @@ if [ "$what" = bench ]; then
 	want bwrap bubblewrap
 	want crun crun
 	[ "$(id -u)" != 0 ] || want runc runc
-	astgrep
 fi
-[ ${#packages[@]} -eq 0 ] && exit 0
-
-if ! command -v apt-get >/dev/null; then
-	echo "kaged needs ${packages[*]}: install them with your package manager and try again." >&2
-	exit 1
-fi
-# The package would make and start a cluster of its own; kaged brings its own and this one would only lie about.
-conf=/etc/postgresql-common/createcluster.conf
-cluster=
-if [[ " ${packages[*]} " == *" postgresql "* ]] && [ ! -e $conf ]; then
-	cluster=yes
-fi
-root=()
-if [ "$(id -u)" != 0 ]; then
-	root=(sudo -n)
-	if ! sudo -n true 2>/dev/null; then
-		echo "kaged needs ${packages[*]}. Type" >&2
-		echo >&2
-		[ -z "$cluster" ] || echo "  sudo mkdir -p ${conf%/*} && echo 'create_main_cluster = false' | sudo tee $conf" >&2
-		echo "  sudo apt-get install -y --no-install-recommends ${packages[*]}" >&2
-		echo >&2
-		echo "and try again.${cluster:+ The first line keeps the package from starting a database server of its own.}" >&2
-		exit 1
-	fi
-fi
-echo "installing ${packages[*]}" >&2
-if [ -n "$cluster" ]; then
-	"${root[@]}" mkdir -p ${conf%/*}
-	echo 'create_main_cluster = false' | "${root[@]}" tee $conf >/dev/null
-fi
-"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null 2>&1 || {
-	"${root[@]}" apt-get update -qq
-	"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
-}
+install
 [ "$what" = build ] || have_postgres || { echo "kaged could not install Postgres: type  apt-get install postgresql  and look at what it says." >&2; exit 1; }
+if [ "$what" = test ] || [ "$what" = bench ]; then
+	gopls
+	dlv
+	servers
+	bun
+	rust_analyzer
+fi
+[ "$what" != test ] || console
+[ "$what" != bench ] || astgrep
