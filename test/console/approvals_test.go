@@ -50,21 +50,21 @@ func TestStandingApprovalsInThePage(t *testing.T) {
 		set subject = replace(subject::text, 'origin main', 'origin other')::jsonb where session_id = $1`, id); err != nil {
 		t.Fatal(err)
 	}
-	b.run(t, "allow what was shown", chromedp.Click(chromedp.CSS(".ask .allow")))
+	b.run(t, "allow what was shown", click(".ask .allow"))
 	b.shows(t, "Not approved: the question has changed.")
 	b.until(t, "it is shown anew", `document.querySelector(".ask-box").innerText.endsWith("origin other")`)
 	b.takesAnAnswer(t)
 
-	b.run(t, "calls like it", chromedp.Click(chromedp.CSS(".ask .like")),
+	b.run(t, "calls like it", click(".ask .like"),
 		chromedp.WaitVisible(chromedp.CSS(".ask-like")))
 	b.shows(t, `The command "git push --force origin other"`)
-	b.run(t, "words", chromedp.Click(`//label[contains(., "begin with the same words")]/input`))
+	b.run(t, "words", click(`//label[contains(., "begin with the same words")]/input`))
 	b.shows(t, `begins with the words "git push", with any further words`)
 	eval[bool](t, b, `(() => { const s = document.querySelector(".ask-words select"); s.value = "4";
 		s.dispatchEvent(new Event("change", { bubbles: true })); return true })()`)
 	b.until(t, "the sentence has them",
 		`document.querySelector(".ask-covers").innerText.includes("git push --force origin, with any further words")`)
-	b.run(t, "allow in the session", chromedp.Click(`//button[.="Allow in this session"]`))
+	b.run(t, "allow in the session", click(`//button[.="Allow in this session"]`))
 	b.shows(t, "Pushed, 2 turns.")
 	b.until(t, "it is listed", `document.querySelector(".details .standing").innerText.includes("in this session") &&
 		document.querySelector(".details .standing").innerText.includes("git push --force origin")`)
@@ -73,13 +73,13 @@ func TestStandingApprovalsInThePage(t *testing.T) {
 
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "Pushed, 2 turns.") // after this the page no longer moves under the pointer
-	b.run(t, "revoke", chromedp.Click(chromedp.CSS(".details .standing button")))
+	b.run(t, "revoke", click(".details .standing button"))
 	b.until(t, "it is gone", `document.querySelector(".details .standing") === null`)
-	b.run(t, "once more", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "push the last"),
-		chromedp.Click(chromedp.CSS(".composer button.primary")))
+	b.run(t, "once more", write(".composer textarea", "push the last"),
+		click(".composer button.primary"))
 	b.until(t, "it is asked", `document.querySelector(".ask-box").innerText.endsWith("origin last")`)
 	b.takesAnAnswer(t)
-	b.run(t, "deny", chromedp.Click(chromedp.CSS(".ask .deny")))
+	b.run(t, "deny", click(".ask .deny"))
 	b.shows(t, "Pushed, 4 turns.")
 }
 
@@ -102,8 +102,8 @@ func TestSteeringInThePage(t *testing.T) {
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "First I look.")
-	b.run(t, "steer", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "use tabs"),
-		chromedp.Click(`//button[.="Steer"]`))
+	b.run(t, "steer", write(".composer textarea", "use tabs"),
+		click(`//button[.="Steer"]`))
 	b.until(t, "it waits", `document.querySelector(".waiting").innerText.includes("use tabs")`)
 	// Another page of the same session shows the message too.
 	second := b.tab(t)

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"kaged.dev/pkg/testkit/fakellm"
 	"kaged.dev/test/e2e/kagedtest"
 )
@@ -48,12 +46,12 @@ func TestAnAgentFarBelowAsks(t *testing.T) {
 	b.until(t, "the tree says who asks", `(list => list.length === 4 && list[3].includes("asks you") &&
 		[1, 2].every(i => list[i].includes("apprentice asks you")))(
 			[...document.querySelectorAll(".tree .agent")].map(one => one.innerText))`)
-	b.run(t, "enter it", chromedp.Click(`//ul[@class="tree"]//span[@class="agent-name" and .="apprentice"]`))
+	b.run(t, "enter it", click(`//ul[@class="tree"]//span[@class="agent-name" and .="apprentice"]`))
 	b.until(t, "its prompt and its work", `["The smith wants it done.", "I push.", "git push --force origin main"]
 		.every(one => document.querySelector(".rows").innerText.includes(one))`)
 	b.takesAnAnswer(t)
-	b.run(t, "allow", chromedp.Click(chromedp.CSS(".ask .allow")))
+	b.run(t, "allow", click(".ask .allow"))
 	b.shows(t, "The apprentice is done.")
-	b.run(t, "up", chromedp.Click(`//nav[@aria-label="Agent"]//button[.="primary"]`))
+	b.run(t, "up", click(`//nav[@aria-label="Agent"]//button[.="primary"]`))
 	b.shows(t, "The lead is done.")
 }

@@ -43,11 +43,11 @@ func TestContext(t *testing.T) {
 	b.open(t, w, "/sessions/"+id+"?view=context")
 	b.shows(t, "The next request has about")
 	b.shows(t, "keep this one")
-	b.run(t, "keep it", chromedp.Click(chromedp.CSS(`.context-list input[type="checkbox"]`)))
+	b.run(t, "keep it", click(`.context-list input[type="checkbox"]`))
 	b.until(t, "it is kept", `document.querySelector('.context-list input[type="checkbox"]').checked`)
 
 	b.pick(t, "How", "drop the oldest")
-	b.run(t, "what would go", chromedp.Click(`//button[.="What would make way?"]`))
+	b.run(t, "what would go", click(`//button[.="What would make way?"]`))
 	b.shows(t, "would make way, by drop")
 	b.shows(t, "Nothing is done yet.")
 	actions := eval[string](t, b, `[...document.querySelectorAll(".context-list li")].map(l => l.innerText).join("\n")`)
@@ -59,20 +59,20 @@ func TestContext(t *testing.T) {
 	}
 	const fill = `document.querySelector(".context meter").value`
 	before := eval[float64](t, b, fill)
-	b.run(t, "compact", chromedp.Click(`//button[.="Compact now"]`))
+	b.run(t, "compact", click(`//button[.="Compact now"]`))
 	b.shows(t, "an operator asked")
 	b.until(t, "the window is less full", fmt.Sprintf("%s < %g", fill, before)) // A-COMP-WS-04
 	b.until(t, "messages were taken away", `document.querySelectorAll(".context-list li.gone").length > 0`)
-	b.run(t, "what went", chromedp.Click(`//button[.="What went"]`))
+	b.run(t, "what went", click(`//button[.="What went"]`))
 	b.until(t, "what went", `document.querySelector(".compaction p.gone") !== null`)
 	eval[bool](t, b, `(window.confirm = () => true, true)`)
-	b.run(t, "undo", chromedp.Click(`//button[.="Undo"]`))
+	b.run(t, "undo", click(`//button[.="Undo"]`))
 	b.shows(t, ", undone")
 	b.until(t, "all count again", `document.querySelectorAll(".context-list li.gone").length === 0`)
 
 	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "run it"}, nil)
 	w.idle(t, id)
-	b.run(t, "read again", chromedp.Click(`//button[.="Read again"]`))
+	b.run(t, "read again", click(`//button[.="Read again"]`))
 	b.shows(t, "echo from the ledger")
 
 	// The same run in the timeline.
@@ -104,8 +104,8 @@ func TestSettings(t *testing.T) {
 	}
 	b.run(t, "the agents", chromedp.Navigate("http://"+w.listen+"/projects"))
 	eval[bool](t, b, `(window.confirm = () => true, true)`)
-	b.run(t, "settings", chromedp.Click(chromedp.CSS(`.rail a[href="/settings"]`)))
-	b.run(t, "sign out", chromedp.Click(`//button[.="Sign out everywhere else"]`))
+	b.run(t, "settings", click(`.rail a[href="/settings"]`))
+	b.run(t, "sign out", click(`//button[.="Sign out everywhere else"]`))
 	b.shows(t, "Every other browser is signed out.")
 	other.shows(t, "This browser is signed out")
 	b.open(t, w, "/settings")

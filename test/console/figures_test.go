@@ -186,7 +186,7 @@ func BenchmarkFigures(b *testing.B) {
 		page.open(b, w, "/sessions/"+id)
 		page.shows(b, fmt.Sprintf("Answer %d", turns))
 		page.scrolled(b, "scroll-reading")
-		page.run(b, "all of it", chromedp.Click(chromedp.CSS(".session-top h1")), chromedp.KeyEvent(kb.Home))
+		page.run(b, "all of it", click(".session-top h1"), chromedp.KeyEvent(kb.Home))
 		page.until(b, "the first turn", `document.querySelector(".talk-bar").innerText.startsWith("turns 1 to ")`)
 		page.run(b, "to the end", chromedp.KeyEvent(kb.End))
 		page.scrolled(b, "scroll")

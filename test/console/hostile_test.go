@@ -77,7 +77,7 @@ func TestHostileContent(t *testing.T) {
 		document.addEventListener("securitypolicyviolation", e => window.breaches.push(e.violatedDirective +
 		" " + e.blockedURI)); true`
 	eval[bool](t, b, watch)
-	b.run(t, "open it without loading the page anew", chromedp.Click(chromedp.CSS(`a.item[href="/sessions/`+id+`"]`)))
+	b.run(t, "open it without loading the page anew", click(`a.item[href="/sessions/`+id+`"]`))
 	b.run(t, "the question", chromedp.WaitVisible(chromedp.CSS(".ask .ask-box")))
 	for _, step := range []string{
 		`document.querySelectorAll("details").forEach(d => d.open = true)`,
@@ -118,7 +118,7 @@ func TestHostileContent(t *testing.T) {
 		{"Context", `document.querySelectorAll(".context-list li").length > 1`},
 		{"Timeline", `document.querySelector(".lane-span") !== null`},
 	} {
-		b.run(t, view.button, chromedp.Click(`//button[.="`+view.button+`"]`))
+		b.run(t, view.button, click(`//button[.="`+view.button+`"]`))
 		b.until(t, view.button+" is there", view.ready)
 		if n := eval[float64](t, b, `window.pwned + window.breaches.length + document.querySelectorAll(
 			".review-pane :is(img, script, iframe, form, style, link, base, meta, object, embed, video, math, template), " +
@@ -126,7 +126,7 @@ func TestHostileContent(t *testing.T) {
 			t.Errorf("%s: %v elements or scripts of the content's own", view.button, n)
 		}
 	}
-	b.run(t, "changes", chromedp.Click(`//button[.="Changes"]`))
+	b.run(t, "changes", click(`//button[.="Changes"]`))
 	b.until(t, "the file's name", `document.querySelector(".review-file code") !== null`)
 	name := eval[string](t, b, `document.querySelector(".review-file code").innerText`)
 	if strings.Contains(name, "\u202E") || !strings.Contains(name, `\u{202E}`) ||

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"kaged.dev/pkg/testkit/fakellm"
@@ -35,12 +34,12 @@ func TestFailedRunsInTheInbox(t *testing.T) {
 	b.until(t, "the title counts", `document.title.startsWith("(1) ")`)
 	b.picture(t, "inbox-failed")
 
-	b.run(t, "peek", chromedp.Click(`//li[contains(., "a fine one")]//button[starts-with(., "Peek")]`))
+	b.run(t, "peek", click(`//li[contains(., "a fine one")]//button[starts-with(., "Peek")]`))
 	b.shows(t, "You said: hello")
-	b.run(t, "reply", chromedp.SendKeys(chromedp.CSS(".peek-reply input"), "and now?"+kb.Enter))
+	b.run(t, "reply", write(".peek-reply input", "and now?"+kb.Enter))
 	b.until(t, "the peek closes", `document.querySelector(".peek") === null`)
 	w.idle(t, fine)
-	b.run(t, "peek again", chromedp.Click(`//li[contains(., "a fine one")]//button[starts-with(., "Peek")]`))
+	b.run(t, "peek again", click(`//li[contains(., "a fine one")]//button[starts-with(., "Peek")]`))
 	b.shows(t, "You said: and now?")
 
 	b.open(t, w, "/sessions/"+failed)
@@ -60,11 +59,11 @@ func TestAnOpenCommentSurvives(t *testing.T) {
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.until(t, "the lines", `document.querySelector('[aria-label="Comment on line 2 of a/one.txt"]')`)
 	eval[bool](t, b, `(document.querySelector('[aria-label="Comment on line 2 of a/one.txt"]').click(), true)`)
-	b.run(t, "write", chromedp.SendKeys(chromedp.CSS(".comment textarea"), "half a th"))
+	b.run(t, "write", write(".comment textarea", "half a th"))
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.until(t, "the text is there", `document.querySelector(".comment textarea")?.value === "half a th"`)
-	b.run(t, "go on", chromedp.SendKeys(chromedp.CSS(".comment textarea"), "ought"),
-		chromedp.Click(`//button[.="Keep"]`))
+	b.run(t, "go on", write(".comment textarea", "ought"),
+		click(`//button[.="Keep"]`))
 	b.until(t, "it is kept", `document.querySelector(".kept")?.innerText === "half a thought"`)
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.until(t, "it is kept still", `document.querySelector(".kept")?.innerText === "half a thought" &&

@@ -127,14 +127,14 @@ func TestLongSession(t *testing.T) {
 
 	// A new answer arrives while the reader is further up: the visible part does not move.
 	place := eval[string](t, b, `JSON.stringify(anchor())`)
-	b.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "more"))
+	b.run(t, "write", write(".composer textarea", "more"))
 	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "and more"}, nil)
 	b.until(t, "the new turn counts", fmt.Sprintf(`shown()[2] === %d`, turns+1))
 	if now := eval[string](t, b, `JSON.stringify(anchor())`); now != place {
 		t.Errorf("the reader was moved from %s to %s", place, now)
 	}
 
-	b.run(t, "leave the field, to the start", chromedp.Click(chromedp.CSS(".session-top h1")), chromedp.KeyEvent(kb.Home))
+	b.run(t, "leave the field, to the start", click(".session-top h1"), chromedp.KeyEvent(kb.Home))
 	b.shows(t, "Question 1 of many.")
 	b.until(t, "the bar says the first", `shown()[0] === 1`)
 	b.run(t, "to the end", chromedp.KeyEvent(kb.End))

@@ -29,7 +29,7 @@ func TestExport(t *testing.T) {
 		URL.createObjectURL = blob => { blob.text().then(text => window.saved.push(text)); return make(blob) }`)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "All is well.")
-	b.run(t, "export", chromedp.Click(`//button[.="Export Markdown"]`))
+	b.run(t, "export", click(`//button[.="Export Markdown"]`))
 	b.until(t, "it is saved", `window.saved.length === 1`)
 	text := eval[string](t, b, `window.saved[0]`)
 	for _, want := range []string{
@@ -39,7 +39,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("the text has no %q:\n%s", want, text)
 		}
 	}
-	b.run(t, "export", chromedp.Click(`//button[.="Export JSON lines"]`))
+	b.run(t, "export", click(`//button[.="Export JSON lines"]`))
 	b.until(t, "it is saved", `window.saved.length === 2`)
 	roles := eval[string](t, b, `window.saved[1].trim().split("\n").slice(1).map(line => JSON.parse(line).role).join()`)
 	if roles != "operator,primary" {
@@ -62,9 +62,9 @@ func TestBudgetOfASessionInThePage(t *testing.T) {
 	w.do(t, http.MethodPost, path+"/messages", map[string]any{"content": "hello"}, nil)
 	w.idle(t, id)
 	b.until(t, "the use is shown", `/[1-9].* of 500/.test(document.querySelector(".details").innerText)`)
-	b.run(t, "the form", chromedp.Click(`//button[.="Name, model, budget"]`))
-	b.run(t, "a limit", chromedp.SendKeys(chromedp.CSS(`form.stack input[step="0.01"]`), "3"))
-	b.run(t, "save", chromedp.Click(`//button[.="Save"]`))
+	b.run(t, "the form", click(`//button[.="Name, model, budget"]`))
+	b.run(t, "a limit", write(`form.stack input[step="0.01"]`, "3"))
+	b.run(t, "save", click(`//button[.="Save"]`))
 	b.shows(t, "Saved; it applies from the next run.")
 	var got struct {
 		Budget struct {
@@ -95,7 +95,7 @@ func TestApprovalOfAProjectFile(t *testing.T) {
 	b := newBrowser(t, w)
 	b.shows(t, "grant more than the approved version")
 	b.until(t, "the title counts", `document.title.startsWith("(1) ")`)
-	b.run(t, "to it", chromedp.Click(`//a[.="Compare them"]`))
+	b.run(t, "to it", click(`//a[.="Compare them"]`))
 	b.shows(t, "Needs your answer")
 	b.shows(t, "max_steps")
 	b.shows(t, "20 → 90")
@@ -111,7 +111,7 @@ func TestApprovalOfAProjectFile(t *testing.T) {
 	if got := state(); got.State != "required" {
 		t.Errorf("it is %s before the answer", got.State)
 	}
-	b.run(t, "approve", chromedp.Click(chromedp.CSS(".ask .allow")))
+	b.run(t, "approve", click(".ask .allow"))
 	b.hides(t, "Needs your answer")
 	b.until(t, "the title counts no more", `document.title.startsWith("wordcount")`)
 	if got := state(); got.State != "approved" {
@@ -153,9 +153,9 @@ func TestDebuggerView(t *testing.T) {
 	b.until(t, "the program stands at the line", `document.querySelector(".source .at")?.innerText.includes("sum += n")`)
 	b.shows(t, "mean.Mean")
 	b.until(t, "its variables", `document.querySelector(".details dl.mono").innerText.includes("sum")`)
-	b.run(t, "evaluate", chromedp.SendKeys(chromedp.CSS(`input[aria-label="Expression"]`), "list[0]"+kb.Enter))
+	b.run(t, "evaluate", write(`input[aria-label="Expression"]`, "list[0]"+kb.Enter))
 	b.until(t, "the value", `[...document.querySelectorAll(".details pre.code")].some(p => p.innerText.startsWith("3"))`)
-	b.run(t, "step", chromedp.Click(`//button[.="Over"]`))
+	b.run(t, "step", click(`//button[.="Over"]`))
 	b.until(t, "the next line", `document.querySelector(".source .at")?.innerText.includes("for _, n")`)
 	b.shows(t, "Last moved by")
 	letGo.Open()

@@ -3,8 +3,6 @@ package console_test
 import (
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
@@ -23,20 +21,20 @@ func TestAQueuedMessageInThePage(t *testing.T) {
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
 	send := func(text string) {
-		b.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), text),
-			chromedp.Click(chromedp.CSS(".composer button.primary")))
+		b.run(t, "write", write(".composer textarea", text),
+			click(".composer button.primary"))
 		b.until(t, "it waits", `document.querySelector(".session-top .state")?.innerText.includes("queued")`)
 	}
 	b.until(t, "the session is there", `document.querySelector(".session-top .state")?.innerText.includes("idle")`)
 	send("the first")
 	b.until(t, "it is shown", `document.querySelector(".said")?.innerText === "the first"`)
-	b.run(t, "withdraw", chromedp.Click(`//button[.="Withdraw"]`))
+	b.run(t, "withdraw", click(`//button[.="Withdraw"]`))
 	b.shows(t, "The message is withdrawn.")
 	b.until(t, "its text is back", `document.querySelector(".composer textarea").value === "the first"`)
 	b.until(t, "nothing waits", `document.querySelector(".session-top .state").innerText.includes("idle")`)
 
 	send(", or the second")
-	b.run(t, "too early", chromedp.Click(`//button[.="Start now"]`))
+	b.run(t, "too early", click(`//button[.="Start now"]`))
 	b.shows(t, "1 of 1 sessions of the project are at work")
 	gate.Open()
 	w.idle(t, busy)

@@ -47,7 +47,7 @@ func TestReview(t *testing.T) {
 	b := newBrowser(t, w)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "Done.")
-	b.run(t, "changes", chromedp.Click(`//button[.="Changes"]`), chromedp.WaitVisible(chromedp.CSS(".review-file")))
+	b.run(t, "changes", click(`//button[.="Changes"]`), chromedp.WaitVisible(chromedp.CSS(".review-file")))
 	b.shows(t, "64 files")
 	file := func(path string) string {
 		return fmt.Sprintf(`[...document.querySelectorAll(".review-file")]
@@ -78,8 +78,8 @@ func TestReview(t *testing.T) {
 	comment := func(line int, what string) {
 		eval[bool](t, b, fmt.Sprintf(`%s.querySelector('[aria-label="Comment on line %d of a/one.txt"]').click(), true`,
 			file("a/one.txt"), line))
-		b.run(t, "comment", chromedp.SendKeys(chromedp.CSS(".comment textarea"), what),
-			chromedp.Click(chromedp.CSS(".comment .primary")))
+		b.run(t, "comment", write(".comment textarea", what),
+			click(".comment .primary"))
 	}
 	comment(2, "why bold?")
 	comment(3, "say more")
@@ -87,7 +87,7 @@ func TestReview(t *testing.T) {
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.shows(t, "Send 2 comments")
 	b.shows(t, "why bold?")
-	b.run(t, "side by side", chromedp.Click(`//button[.="Side by side"]`))
+	b.run(t, "side by side", click(`//button[.="Side by side"]`))
 	b.shows(t, "why bold?")
 
 	// One turn alone.
@@ -98,7 +98,7 @@ func TestReview(t *testing.T) {
 	if got := text("a/one.txt"); !strings.Contains(got, "second") || !strings.Contains(got, "<b>2nd</b>") {
 		t.Errorf("the turn shows %q", got)
 	}
-	b.run(t, "send", chromedp.Click(`//button[.="Send 2 comments"]`))
+	b.run(t, "send", click(`//button[.="Send 2 comments"]`))
 	b.shows(t, "a/one.txt:2")
 	said := eval[string](t, b, `[...document.querySelectorAll(".said")].pop().innerText`)
 	want := "Comments on your changes:\n\na/one.txt:2\n    <b>2nd</b>\nwhy bold?\n\na/one.txt:3\n    third\nsay more"
@@ -109,14 +109,14 @@ func TestReview(t *testing.T) {
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.until(t, "they are sent and no longer kept",
 		`document.querySelector(".review-bar .primary").innerText === "Send comments" && document.querySelector(".line.add")`)
-	b.run(t, "back", chromedp.Click(`//button[contains(., "Conversation")]`))
+	b.run(t, "back", click(`//button[contains(., "Conversation")]`))
 
 	// A comment on a removed line is listed as such.
-	b.run(t, "changes", chromedp.Click(`//button[.="Changes"]`), chromedp.WaitVisible(chromedp.CSS(".review-file")))
+	b.run(t, "changes", click(`//button[.="Changes"]`), chromedp.WaitVisible(chromedp.CSS(".review-file")))
 	comment(1, "lost soon")
 	if err := os.WriteFile(filepath.Join(w.dir, "a/one.txt"), []byte("other\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b.run(t, "read again", chromedp.Click(`//button[.="Read again"]`))
+	b.run(t, "read again", click(`//button[.="Read again"]`))
 	b.shows(t, "On lines that are shown no more")
 }

@@ -3,8 +3,6 @@ package console_test
 import (
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"kaged.dev/pkg/testkit/fakellm"
 )
 
@@ -18,7 +16,7 @@ func TestAStoppedCommandKeepsItsOutput(t *testing.T) {
 	b.open(t, w, "/sessions/"+id)
 	b.until(t, "the output is live",
 		`document.querySelector(".tool.running .tool-body .terminal").innerText.includes("the tests begin")`)
-	b.run(t, "stop", chromedp.Click(chromedp.CSS("button.stop")))
+	b.run(t, "stop", click("button.stop"))
 	kept := `["may have had effects", "output until then", "the tests begin"].every(one =>
 		document.querySelector(".tool.bad .tool-body").innerText.includes(one))`
 	b.until(t, "the output is kept", kept)

@@ -39,8 +39,8 @@ func TestStory(t *testing.T) {
 	kagedtest.Write(t, w.dir, "doomed.txt", "doomed\n")
 	b := newBrowser(t, w)
 	b.shows(t, "before")
-	b.run(t, "start a task", chromedp.SendKeys(chromedp.CSS(".starter textarea"), "clean up"),
-		chromedp.Click(chromedp.CSS(".starter button.primary")))
+	b.run(t, "start a task", write(".starter textarea", "clean up"),
+		click(".starter button.primary"))
 	b.shows(t, "I delete it.")
 	b.watch(t, "I delete it")
 	b.run(t, "the question", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
@@ -62,7 +62,7 @@ func TestStory(t *testing.T) {
 	}
 	second.until(t, "the card takes clicks", `(window.shown ??= performance.now(),
 		performance.now() - window.shown > 600)`)
-	second.run(t, "allow", chromedp.Click(chromedp.CSS(".ask .allow")))
+	second.run(t, "allow", click(".ask .allow"))
 	b.shows(t, "Done, all of it.")
 	b.hides(t, "Needs your answer")
 	second.shows(t, "Done, all of it.")
@@ -71,10 +71,10 @@ func TestStory(t *testing.T) {
 	}
 	b.until(t, "the title counts no more", `document.title.startsWith("clean up")`)
 
-	second.run(t, "take over", chromedp.Click(`//button[.="Follow here"]`))
+	second.run(t, "take over", click(`//button[.="Follow here"]`))
 	b.shows(t, "another window took over")
-	second.run(t, "write", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "look"),
-		chromedp.Click(chromedp.CSS(".composer button.primary")))
+	second.run(t, "write", write(".composer textarea", "look"),
+		click(".composer button.primary"))
 	second.shows(t, "exit 3")
 	second.until(t, "look is bold", `document.querySelector(".markdown strong").innerText === "look"`)
 	// A failed command is unfolded, with both of its outputs.
@@ -137,7 +137,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "word20")
 	b.watch(t, "word7")
-	b.run(t, "a draft", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "a draft"))
+	b.run(t, "a draft", write(".composer textarea", "a draft"))
 	w.daemon.Kill()
 	<-w.daemon.Done()
 	b.shows(t, "kaged does not answer")
@@ -153,7 +153,7 @@ func TestKillUnderAnOpenPage(t *testing.T) {
 		t.Errorf("the draft is %q", draft)
 	}
 	b.until(t, "the session is idle", `document.querySelector(".session-top").innerText.includes("idle")`)
-	b.run(t, "send it", chromedp.Click(chromedp.CSS(".composer button.primary")))
+	b.run(t, "send it", click(".composer button.primary"))
 	b.shows(t, "word39")
 	// The stored answer has a block for each word, and replaces the live answer. Only the live answer shows its duration.
 	b.until(t, "the answer is stored", `/\$[0-9.]+$/.test(document.querySelectorAll(".turn-end")[1].innerText.trim())`)
@@ -198,7 +198,7 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	b.shows(t, "More words.")
 	b.until(t, "the end is followed", `(() => { const e = document.querySelector(".rows");
 		return e.scrollHeight > e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
-	b.run(t, "open the call", chromedp.Click(chromedp.CSS(".tool-line")),
+	b.run(t, "open the call", click(".tool-line"),
 		chromedp.WaitVisible(chromedp.CSS(".tool-body")))
 	eval[bool](t, b, `(() => { document.querySelector(".rows").scrollTop = 600; return true })()`)
 	b.until(t, "the button", `document.querySelector(".to-end") !== null`)
@@ -211,7 +211,7 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	if !eval[bool](t, b, `document.querySelector(".tool-line").getAttribute("aria-expanded") === "true"`) {
 		t.Error("what was opened has closed")
 	}
-	b.run(t, "to the end", chromedp.Click(chromedp.CSS(".to-end")))
+	b.run(t, "to the end", click(".to-end"))
 	b.until(t, "the end", `(() => { const e = document.querySelector(".rows");
 		return e.scrollHeight - e.scrollTop - e.clientHeight < 32 })()`)
 	b.shows(t, "The end.")

@@ -28,14 +28,14 @@ func TestTerminalInThePage(t *testing.T) {
 	b.open(t, w, "/sessions/"+id)
 	b.run(t, "a shell is asked about", chromedp.WaitVisible(chromedp.CSS(".ask .allow")))
 	b.until(t, "the card takes clicks", `(window.shown ??= performance.now(), performance.now() - window.shown > 700)`)
-	b.run(t, "allow it", chromedp.Click(chromedp.CSS(".ask .allow")))
+	b.run(t, "allow it", click(".ask .allow"))
 	b.shows(t, "It runs.")
-	b.run(t, "terminals", chromedp.Click(`//button[.="Terminals"]`),
+	b.run(t, "terminals", click(`//button[.="Terminals"]`),
 		chromedp.WaitVisible(chromedp.CSS(".screen .xterm-screen")))
 	rows := `[...document.querySelectorAll(".screen .xterm-rows > div")].map(r => r.textContent).join("\n")`
 	b.until(t, "its output", rows+`.includes("ready")`)
-	b.run(t, "keys before", chromedp.Click(chromedp.CSS(".screen")), chromedp.KeyEvent("echo too-early"+kb.Enter))
-	b.run(t, "type", chromedp.Click(`//button[.="Type on it"]`), chromedp.KeyEvent("echo $((40+2))-typed"+kb.Enter))
+	b.run(t, "keys before", click(".screen"), chromedp.KeyEvent("echo too-early"+kb.Enter))
+	b.run(t, "type", click(`//button[.="Type on it"]`), chromedp.KeyEvent("echo $((40+2))-typed"+kb.Enter))
 	b.until(t, "the answer", rows+`.includes("42-typed")`)
 	if shown := eval[string](t, b, rows); strings.Contains(shown, "too-early") {
 		t.Errorf("keys went to the process before they were asked for:\n%s", shown)

@@ -124,7 +124,7 @@ func TestAnswerOnThePhone(t *testing.T) {
 	}
 	b.until(t, "both buttons are in view", inView)
 	b.until(t, "the card takes answers", `(window.shown ??= performance.now(), performance.now() - window.shown > 600)`)
-	b.run(t, "deny", chromedp.Click(chromedp.CSS(".ask .deny")))
+	b.run(t, "deny", click(".ask .deny"))
 	b.shows(t, "All done.")
 	b.shows(t, "idle") // else the notice that the session has gone on moves the line under the pointer
 	b.open(t, w, "/sessions/"+id+"?view=review")
@@ -132,7 +132,7 @@ func TestAnswerOnThePhone(t *testing.T) {
 	b.until(t, "the line stands still", `(y => y === window.at ? performance.now() - window.since > 500 :
 		(window.at = y, window.since = performance.now(), false)
 	)(document.querySelector(".num-button").getBoundingClientRect().y)`)
-	b.run(t, "comment", chromedp.Click(chromedp.CSS(".num-button")))
+	b.run(t, "comment", click(".num-button"))
 	b.until(t, "the comment fits",
 		`document.querySelector(".comment textarea").getBoundingClientRect().right <= innerWidth`)
 }
