@@ -45,6 +45,17 @@ func TestSystemSocketInThePage(t *testing.T) {
 const sockets = `window.sockets = []; window.WebSocket = class extends WebSocket {
 	constructor(...args) { super(...args); window.sockets.push(this) } }`
 
+// byRule are the parameters of network.EmulateNetworkConditionsByRule, with offline in the rules, as newer versions of Chromium
+// want it, and beside them, as Debian's older ones do.
+type byRule struct {
+	Offline bool                 `json:"offline"`
+	Rules   []network.Conditions `json:"matchedNetworkConditions"`
+}
+
+var emulateByRule = cdp.Command[byRule, network.EmulateNetworkConditionsByRuleResult]{
+	Method: network.CommandEmulateNetworkConditionsByRule,
+}
+
 // offline disconnects a page from the network, with its open sockets, or connects it again.
 func (b *browser) offline(t testing.TB, away bool) {
 	t.Helper()
@@ -52,10 +63,8 @@ func (b *browser) offline(t testing.TB, away bool) {
 		if _, err := cdp.Call(ctx, target, network.Enable, network.EnableParams{}); err != nil {
 			return chromedp.Void{}, err
 		}
-		_, err := cdp.Call(ctx, target, network.EmulateNetworkConditionsByRule,
-			network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{
-				{Offline: away, DownloadThroughput: -1, UploadThroughput: -1},
-			}})
+		rule := network.Conditions{Offline: away, DownloadThroughput: -1, UploadThroughput: -1}
+		_, err := cdp.Call(ctx, target, emulateByRule, byRule{Offline: away, Rules: []network.Conditions{rule}})
 		if err != nil {
 			return chromedp.Void{}, err
 		}
@@ -91,7 +100,7 @@ func TestOfflineAndBack(t *testing.T) {
 	b.before(t, sockets)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "begun")
-	b.run(t, "a draft", chromedp.SendKeys(chromedp.CSS(".composer textarea"), "a draft"))
+	b.run(t, "a draft", write(".composer textarea", "a draft"))
 	b.offline(t, true)
 	b.shows(t, "kaged does not answer")
 	gate.Open()
@@ -119,7 +128,7 @@ func TestANewVersionUnderAnOpenPage(t *testing.T) {
 	w.session(t, "second", "")
 	b.shows(t, "kaged is another version now.")
 	eval[bool](t, b, `window.old = true`)
-	b.run(t, "load it", chromedp.Click(chromedp.CSS(".banner button")))
+	b.run(t, "load it", click(".banner button"))
 	b.until(t, "the page is new", `!window.old && document.querySelector(".inbox") !== null`)
 	b.hides(t, "kaged is another version now.")
 	b.shows(t, "second")
