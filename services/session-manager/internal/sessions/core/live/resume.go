@@ -85,13 +85,13 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 	}
 	ready := s.Ready(spec)
 	if err = ready.Taken(ctx); err == nil {
-		err = s.Update(ctx, "", func(current record.Session) (record.Change, error) {
+		err = s.Start(ctx, "", func(current record.Session) (record.Change, *runs.Run, error) {
 			if err := g.resumable(current, before); err != nil {
-				return record.Change{}, err
+				return record.Change{}, nil, err
 			}
 			next, err := current.State.On(record.Posted)
 			if err != nil {
-				return record.Change{}, err
+				return record.Change{}, nil, err
 			}
 			c := record.Change{At: at, NewRun: &run, Session: record.Patch{State: next}}
 			c.Audit = append(c.Audit, about(current, "run.resumed", spec.RequestID, at, run.ID, map[string]any{
@@ -103,8 +103,8 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 				}))
 			}
 			err = runs.Announce(g.Runs.Renderer, &c, run, inputs.HeldPrompts, current.BlockedReason)
-			return c, err
-		}, func() { s.Begin(ready) })
+			return c, ready, err
+		})
 	}
 	if err != nil {
 		ready.Drop()

@@ -159,6 +159,23 @@ func (s *Session) Reserve(ctx context.Context, c record.Claim) (record.Verdict, 
 func (s *Session) Update(
 	ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, error), then func(),
 ) error {
+	return s.update(ctx, between, func(current record.Session) (record.Change, *runs.Run, error) {
+		c, err := decide(current)
+		return c, nil, err
+	}, then)
+}
+
+// Start is [Session.Update] for a change that stores a run: it begins the run that decide returns, which was made by
+// [Session.Ready]. A request that was foreseen leaves before the frames of the change are published.
+func (s *Session) Start(
+	ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, *runs.Run, error),
+) error {
+	return s.update(ctx, between, decide, nil)
+}
+
+func (s *Session) update(
+	ctx context.Context, between crash.Point, decide func(record.Session) (record.Change, *runs.Run, error), then func(),
+) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
@@ -167,7 +184,7 @@ func (s *Session) Update(
 		return fault.New(fault.Unavailable, "The session is moving to another process; try again shortly.").
 			With("subsystem", "session-manager")
 	}
-	c, err := decide(s.Record())
+	c, run, err := decide(s.Record())
 	if err == nil && (c.NewRun != nil || c.StartRun != nil) {
 		// No run begins after [Registry.Drain] has looked for runs, nor in a draining workspace.
 		err = cmp.Or(s.g.refused(), s.g.CheckWorkspace(s.Record().Workspace))
@@ -189,7 +206,14 @@ func (s *Session) Update(
 		}
 		return err
 	}
-	s.applied(c, between)
+	before, after := s.advance(c, between)
+	if run != nil {
+		run.Dispatch()
+	}
+	s.show(before, after, c)
+	if run != nil {
+		s.Begin(run)
+	}
 	if then != nil {
 		then()
 	}
@@ -234,16 +258,26 @@ func (s *Session) number(list []frames.Durable) {
 
 // applied updates the session after a committed change and publishes the change's frames.
 func (s *Session) applied(c record.Change, between crash.Point) {
+	before, after := s.advance(c, between)
+	s.show(before, after, c)
+}
+
+// advance is the first part of applied, show the second.
+func (s *Session) advance(c record.Change, between crash.Point) (before, after record.Session) {
 	s.lastN += int64(len(c.Outbox))
 	s.mu.Lock()
-	before := s.record
+	before = s.record
 	s.record = c.On(before)
-	after := s.record
+	after = s.record
 	s.mu.Unlock()
 	if len(c.Compactions) > 0 || c.Undone != "" || c.Kept != nil || len(c.Superseded) > 0 {
 		s.shaped.Add(1)
 	}
 	crash.At(between)
+	return before, after
+}
+
+func (s *Session) show(before, after record.Session, c record.Change) {
 	s.g.Told(before, after, c)
 	s.frames.EmitDurable(c.Outbox)
 }
@@ -256,7 +290,7 @@ func (s *Session) Ready(spec runs.Spec) *runs.Run {
 	return runs.Ready(s.g.Runs, spec)
 }
 
-// Begin starts a run whose row is committed. Call it from the then function of an Update.
+// Begin starts a run whose row is committed; see [Session.Start].
 func (s *Session) Begin(run *runs.Run) {
 	// The caller already holds the session, so it is not being taken out.
 	s.g.mu.Lock()

@@ -17,10 +17,7 @@ const showEvery = time.Second
 // wanted handles a model call that is about to be made. The call waits until its audit record is stored, and in a
 // run with a budget until the budgets allow it.
 func (l *relay) wanted(invocation string, e contract.CallWanted) error {
-	s := record.Spend{
-		RunID: l.ID(), InvocationID: invocation, Call: e.Call, SessionID: l.spec.Session.ID, Owner: l.spec.Session.Owner,
-		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
-	}
+	s := l.reservation(invocation, e)
 	j := job{audit: l.abouts(e.Audit...), now: true}
 	if l.spec.Metered() {
 		j.claim = &record.Claim{Spend: s, Unpriced: e.Unpriced}
@@ -29,6 +26,14 @@ func (l *relay) wanted(invocation string, e contract.CallWanted) error {
 	}
 	l.keep(j)
 	return l.settle(false)
+}
+
+// reservation returns the row of a model call that is about to be made.
+func (r *Run) reservation(invocation string, e contract.CallWanted) record.Spend {
+	return record.Spend{
+		RunID: r.ID(), InvocationID: invocation, Call: e.Call, SessionID: r.spec.Session.ID, Owner: r.spec.Session.Owner,
+		AgentPath: e.Agent, Model: e.Model, Reserved: e.Amount, At: now(),
+	}
 }
 
 // settled handles the use of a model call. The use for a turn is stored with the turn.

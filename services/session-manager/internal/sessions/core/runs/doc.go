@@ -14,6 +14,6 @@
 // stored steps, see [Interrupted]. At a safe point a run can instead be handed over: the next holder continues it,
 // see [Continued].
 //
-// Goroutines: the relay, the keeper, one that hands the run to the harness, one for each pending approval, and
-// short ones that send to the harness or await the end of an agent. They end with the run.
+// Goroutines: the relay, the keeper, one that hands the run to the harness and reads its events up to the first model
+// call, one for each pending approval, and short ones that send to the harness or await the end of an agent. They end with the run.
 package runs

@@ -72,7 +72,7 @@ func (l *relay) run() (end ending) {
 			return l.early(fault.From(err))
 		}
 		var happening contract.Happening
-		if happening, err = stream.Recv(); err != nil {
+		if happening, err = l.next(stream); err != nil {
 			err = cutOff(err)
 			continue
 		}
@@ -312,17 +312,17 @@ func inOrder(step *transcript.Step) {
 }
 
 // about returns a record of the harness as an audit record of this run.
-func (l *relay) about(r contract.Record) audit.Record {
-	of := audit.Of(r)
-	of.RequestID, of.RunID = l.spec.RequestID, l.ID()
-	return l.spec.Session.Audited(of)
+func (r *Run) about(record contract.Record) audit.Record {
+	of := audit.Of(record)
+	of.RequestID, of.RunID = r.spec.RequestID, r.ID()
+	return r.spec.Session.Audited(of)
 }
 
-// abouts is [relay.about] for several records.
-func (l *relay) abouts(records ...contract.Record) []audit.Record {
+// abouts is [Run.about] for several records.
+func (r *Run) abouts(records ...contract.Record) []audit.Record {
 	list := make([]audit.Record, len(records))
-	for i, r := range records {
-		list[i] = l.about(r)
+	for i, record := range records {
+		list[i] = r.about(record)
 	}
 	return list
 }

@@ -110,6 +110,13 @@ type Run struct {
 	opened  Stream
 	unready error
 	worked  worktime
+	// ahead are the events that are read before the run begins; closed when the stream belongs to the relay. unread are
+	// those that Foresee has taken and not stored. foreseen is the model call that is stored with the run's row, nil
+	// without one; dispatched is set by Dispatch.
+	ahead      chan came
+	unread     []came
+	foreseen   *record.Spend
+	dispatched *dispatched
 
 	mu      sync.Mutex // guards the fields below
 	stream  Stream     // nil until the run has begun, and while another harness is asked after a refusal
@@ -133,15 +140,19 @@ type Run struct {
 func Ready(deps Deps, spec Spec) *Run {
 	r := &Run{
 		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
-		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}),
+		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}), ahead: make(chan came, maxAhead),
 	}
 	r.recall()
 	r.life, r.leave = context.WithCancel(context.Background())
 	r.ctx, r.stop = context.WithCancelCause(r.life)
 	r.patience, r.hurry = context.WithCancel(r.ctx)
 	go func() {
-		defer close(r.ready)
+		defer close(r.ahead)
 		r.opened, r.unready = r.start()
+		close(r.ready)
+		if r.unready == nil {
+			r.readAhead()
+		}
 	}()
 	return r
 }
@@ -181,7 +192,13 @@ func (r *Run) Taken(ctx context.Context) error {
 // Drop withdraws a run without a stored row from the harness.
 func (r *Run) Drop() {
 	r.leave()
-	<-r.ready
+	r.drain()
+}
+
+// drain waits for the goroutine of Ready, after the end of the run's life.
+func (r *Run) drain() {
+	for range r.ahead {
+	}
 }
 
 // Begin starts the run, after its row is committed. over is called once the run has ended, before [Run.Done] is
@@ -192,6 +209,7 @@ func (r *Run) Begin(writer Writer, over func(*Run)) {
 	go func() {
 		defer close(r.done)
 		defer over(r)
+		defer r.drain()
 		defer r.leave()
 		r.work()
 	}()
@@ -325,7 +343,7 @@ func (r *Run) work() {
 	case ending.Outcome == contract.HandedOver:
 		r.jobs <- job{released: relay.released(), now: true}
 	default:
-		r.jobs <- job{end: &ending, now: true}
+		r.jobs <- job{end: &ending, settled: r.unsent(), now: true}
 	}
 	close(r.jobs)
 	<-kept
@@ -334,6 +352,9 @@ func (r *Run) work() {
 
 // open lets the harness begin and returns its stream.
 func (r *Run) open() (Stream, error) {
+	if d := r.dispatched; d != nil {
+		return d.stream, d.err
+	}
 	<-r.ready
 	if r.unready != nil && r.spec.Continued != nil {
 		return nil, cutOff(r.unready)

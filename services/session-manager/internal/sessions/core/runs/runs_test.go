@@ -257,6 +257,7 @@ func TestHandOver(t *testing.T) {
 				r, d := begin(t, h, resume)
 				synctest.Wait()
 				r.HandOver()
+				synctest.Wait()
 				h.events <- turn(1, true, "a")
 				<-h.stored
 				if cut {

@@ -116,20 +116,21 @@ func (p *posting) start(l *live.Session) error {
 // begin applies the change that decide returns and begins the run in p.spec, see [posting.start].
 func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Change, error)) error {
 	var ready *runs.Run
-	err := l.Update(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, error) {
+	err := l.Start(p.ctx, crash.MessageStored, func(current record.Session) (record.Change, *runs.Run, error) {
 		if p.shaped != l.Shaped() {
-			return record.Change{}, errOvertaken
+			return record.Change{}, nil, errOvertaken
 		}
 		c, err := decide(current)
 		if err != nil {
-			return c, err
+			return c, nil, err
 		}
 		if err := p.s.awaitStart(p.ctx); err != nil {
-			return c, err
+			return c, nil, err
 		}
 		ready = l.Ready(p.spec)
-		return c, nil
-	}, func() { l.Begin(ready) })
+		ready.Foresee(p.ctx, &c, p.s.Waiting() == 0)
+		return c, ready, nil
+	})
 	if ready != nil {
 		<-p.s.starts
 	}
