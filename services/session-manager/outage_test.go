@@ -385,6 +385,36 @@ func TestLockedSession(t *testing.T) {
 	}
 }
 
+// A message whose prompts are read slowly delays no other session, also if the session's run is prepared with the
+// prompts of the message before.
+func TestSlowPromptsDelayNoOtherSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a", func(c *Config) { c.RunStarts = 1 })
+	slow, other := n.session("ada"), n.session("ada")
+	n.run("ada", slow, n.post("ada", slow, "Hi.").GetRunId())
+	held := w.tools.holdNext()
+	answered := make(chan *apiv1.PostMessageResponse, 1)
+	go func() {
+		content := "Again."
+		posted, err := n.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: slow, Content: &content})
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- posted
+	}()
+	<-held
+	n.run("ada", other, n.post("ada", other, "Hi.").GetRunId())
+	if len(answered) > 0 {
+		t.Error("the message did not wait for its prompts")
+	}
+	held <- struct{}{}
+	n.run("ada", slow, (<-answered).GetRunId())
+	if got := len(n.messages("ada", slow)); got != 4 {
+		t.Errorf("%d messages", got)
+	}
+}
+
 func repeat(n int, f func(*play)) []func(*play) {
 	out := make([]func(*play), n)
 	for i := range out {

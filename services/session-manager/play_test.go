@@ -31,6 +31,8 @@ type toolRunner struct {
 	ended []string
 	calls []string // the received calls, such as "read", "ended SESSION" and "listed SESSION"
 	away  bool     // refuse calls as unavailable
+	// slow holds the next reading of a project: it sends one value when it begins, and waits for another to go on.
+	slow chan struct{}
 	// runs are the sessions with a running command: each has a process and a cage.
 	runs []string
 	// late are the events for each watcher; acknowledged are the ids that watchers acknowledged.
@@ -71,10 +73,15 @@ func (r *toolRunner) ReadProject(
 ) (*toolrunnerv1.ReadProjectResponse, error) {
 	r.mu.Lock()
 	r.calls = append(r.calls, "read")
-	away := r.away
+	away, slow := r.away, r.slow
+	r.slow = nil
 	r.mu.Unlock()
 	if away {
 		return nil, fault.New(fault.Unavailable, "The workspace is away.")
+	}
+	if slow != nil {
+		slow <- struct{}{}
+		<-slow
 	}
 	resp := &toolrunnerv1.ReadProjectResponse{Root: req.GetRoot()}
 	for _, p := range req.GetPaths() {
@@ -98,6 +105,14 @@ func (r *toolRunner) ListTools(
 		{Name: "file.read", Category: toolrunnerv1.Category_CATEGORY_READ, DefaultRoot: true},
 		{Name: "shell.bash", Category: toolrunnerv1.Category_CATEGORY_WRITE},
 	}}, nil
+}
+
+// holdNext makes the next reading of a project wait; see slow.
+func (r *toolRunner) holdNext() chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow = make(chan struct{})
+	return r.slow
 }
 
 // leave makes the workspace unavailable, or available again.

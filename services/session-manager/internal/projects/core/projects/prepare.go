@@ -43,6 +43,22 @@ type Inputs struct {
 	ChangedPrompts []string
 	// Routes are the targets of calls, by alias.
 	Routes map[string]contract.Route
+	// override is the pin's ModelOverride.
+	override string
+}
+
+// Same reports whether other are the same inputs.
+func (in *Inputs) Same(other *Inputs) bool {
+	return in.Snapshot.Hash == other.Snapshot.Hash && in.Config.Revision() == other.Config.Revision() &&
+		in.override == other.override && maps.Equal(in.PromptHashes, other.PromptHashes) &&
+		slices.Equal(in.HeldPrompts, other.HeldPrompts) && slices.Equal(in.ChangedPrompts, other.ChangedPrompts)
+}
+
+// Of reports whether the inputs may be those of the next run of a pinned session: they are of the same snapshot and
+// model, and no prompt has changed since the run before.
+func (in *Inputs) Of(pin Pin) bool {
+	return in.Snapshot.Hash == pin.CompiledHash && in.override == pin.ModelOverride && len(in.ChangedPrompts) == 0 &&
+		maps.Equal(in.PromptHashes, pin.KnownPrompts)
 }
 
 // HeldPrompt is a prompt with a file that differs from the accepted text.
@@ -94,7 +110,7 @@ func (s *Service) Prepare(ctx context.Context, pin Pin) (Inputs, error) {
 	}
 	in := Inputs{
 		Snapshot: snapshot, Config: cfg, Routes: routes, Prompts: map[string]string{}, PromptHashes: map[string]string{},
-		HeldPrompts: held,
+		HeldPrompts: held, override: pin.ModelOverride,
 	}
 	for path, p := range prompts {
 		in.Prompts[path], in.PromptHashes[path] = p.text, p.sha256

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
@@ -23,7 +24,7 @@ type keptHistory struct {
 }
 
 // History returns the session's messages in order. The caller must not change them. It fails with unavailable while
-// the store is unreachable.
+// the store is unreachable. If all messages are cached it does not ask the store: only this process appends.
 func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 	k := &s.kept
 	k.mu.Lock()
@@ -35,6 +36,9 @@ func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 	after := int64(0)
 	if n := len(k.list); n > 0 {
 		after = k.list[n-1].Ordinal
+		if int64(n) == s.Record().MessageCount {
+			return k.list[:n:n], nil
+		}
 	}
 	fresh, err := s.g.Store.History(ctx, s.ID, after)
 	if err == nil && after > 0 && slices.ContainsFunc(fresh, func(m record.Message) bool { return len(m.Spans) > 0 }) {
@@ -54,6 +58,72 @@ func (s *Session) History(ctx context.Context) ([]record.Message, error) {
 		k.list, k.bytes = nil, 0
 	}
 	return list, nil
+}
+
+// maxKeptLedger bounds the cached texts of a session's ledger, in bytes.
+const maxKeptLedger = 256 << 10
+
+// keptLedger caches the entries of a session's ledger that its runs receive, until a change adds entries. It is safe
+// for concurrent use.
+type keptLedger struct {
+	mu     sync.Mutex // guards the fields below
+	kept   contract.Ledger
+	known  bool
+	change int64 // number of changes with entries so far
+}
+
+// added forgets the cached entries.
+func (k *keptLedger) added() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.change++
+	k.kept, k.known = contract.Ledger{}, false
+}
+
+// Ledger returns the entries of the session's ledger that its runs receive. The caller must not change them. It fails
+// with unavailable while the store is unreachable.
+func (s *Session) Ledger(ctx context.Context) (contract.Ledger, error) {
+	k := &s.ledger
+	k.mu.Lock()
+	kept, known, change := k.kept, k.known, k.change
+	k.mu.Unlock()
+	if known {
+		return kept, nil
+	}
+	kept, err := s.g.Store.RelevantLedger(ctx, s.ID)
+	size := 0
+	for _, e := range kept.Entries {
+		size += len(e.Path) + len(e.Command) + len(e.Text)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err == nil && size <= maxKeptLedger && k.change == change {
+		k.kept, k.known = kept, true
+	}
+	return kept, err
+}
+
+// maxWarmed bounds the size of an answer that is read back before the next message, in bytes of text.
+const maxWarmed = 256 << 10
+
+// warmLater reads, in the background, what the session's next run receives, so that its message does not wait for it.
+// ended are the messages of the run before. A failure is left to the next message.
+func (g *Registry) warmLater(s *Session, ended []record.Message) {
+	size := 0
+	for _, m := range ended {
+		size += sizeOf(m)
+	}
+	if size > maxWarmed {
+		return
+	}
+	if held, err := g.hold(s); !held || err != nil {
+		return
+	}
+	g.work.Go(func() {
+		defer g.release(s)
+		_, _ = s.History(g.ctx)
+		_, _ = s.Ledger(g.ctx)
+	})
 }
 
 // sizeOf returns the bytes of a message's texts.

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/retry"
+	"kaged.dev/services/session-manager/internal/projects/core/projects"
 	"kaged.dev/services/session-manager/internal/sessions/core/frames"
 	"kaged.dev/services/session-manager/internal/sessions/core/lease"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
@@ -47,6 +47,8 @@ type Session struct {
 
 	shaped atomic.Int64
 	kept   keptHistory
+	ledger keptLedger
+	inputs atomic.Pointer[projects.Inputs]
 	talk   transcript.Talk
 	// compacting is true during a manual compaction.
 	compacting atomic.Bool
@@ -76,17 +78,20 @@ func (s *Session) Settled(ctx context.Context) (record.Session, error) {
 	return s.Record(), nil
 }
 
+// Inputs returns the inputs of the session's last message here, nil before the first.
+func (s *Session) Inputs() *projects.Inputs { return s.inputs.Load() }
+
+// SetInputs sets the result of [Session.Inputs].
+func (s *Session) SetInputs(in projects.Inputs) {
+	in.ChangedPrompts = nil // they are those that the message before did not have
+	s.inputs.Store(&in)
+}
+
 // Record returns the session in its present state.
 func (s *Session) Record() record.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.record
-}
-
-// Ledger returns the entries of the session's ledger that its runs receive. It fails with unavailable while the
-// store is unreachable.
-func (s *Session) Ledger(ctx context.Context) (contract.Ledger, error) {
-	return s.g.Store.RelevantLedger(ctx, s.ID)
 }
 
 // Shaped counts the changes of superseded parts. A history read at another count is stale.
@@ -273,6 +278,9 @@ func (s *Session) advance(c record.Change, between crash.Point) (before, after r
 	if len(c.Compactions) > 0 || c.Undone != "" || c.Kept != nil || len(c.Superseded) > 0 {
 		s.shaped.Add(1)
 	}
+	if len(c.Ledger) > 0 {
+		s.ledger.added()
+	}
 	crash.At(between)
 	return before, after
 }
@@ -280,6 +288,9 @@ func (s *Session) advance(c record.Change, between crash.Point) (before, after r
 func (s *Session) show(before, after record.Session, c record.Change) {
 	s.g.Told(before, after, c)
 	s.frames.EmitDurable(c.Outbox)
+	if c.EndRun != nil {
+		s.g.warmLater(s, c.Messages)
+	}
 }
 
 // Ready hands a run to the harness while its row is being stored; see [runs.Ready].

@@ -15,5 +15,6 @@
 // see [Continued].
 //
 // Goroutines: the relay, the keeper, one that hands the run to the harness and reads its events up to the first model
-// call, one for each pending approval, and short ones that send to the harness or await the end of an agent. They end with the run.
+// call, one for each pending approval, and short ones that send to the harness or await the end of an agent. They end
+// with the run.
 package runs

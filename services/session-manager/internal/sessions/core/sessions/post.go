@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"time"
 
 	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/contract"
@@ -59,6 +60,7 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 		ctx: ctx, s: s, in: in, patch: patch, requestID: ident.CallerFrom(ctx).RequestID,
 		message: ident.New(), run: ident.New(), answer: ident.New(),
 	}
+	p.guessed = l.Inputs()
 	for range postTries {
 		// The session may still change, but preparing a message that it refuses already would be wasted.
 		settled, err := l.Settled(ctx)
@@ -82,6 +84,7 @@ func (s *Service) Post(ctx context.Context, in Post) (Posted, error) {
 			err = p.wait(l, err)
 		}
 		if err == nil {
+			l.SetInputs(p.inputs)
 			return p.posted(), nil
 		}
 		if !errors.Is(err, errOvertaken) {
@@ -129,7 +132,7 @@ func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Cha
 		}
 		ready = l.Ready(p.spec)
 		ready.Foresee(p.ctx, &c, p.s.Waiting() == 0)
-		return c, ready, nil
+		return c, ready, p.confirm()
 	})
 	if ready != nil {
 		<-p.s.starts
@@ -139,6 +142,29 @@ func (p *posting) begin(l *live.Session, decide func(record.Session) (record.Cha
 	}
 	return err
 }
+
+// confirm fails with errOvertaken if the run's inputs were guessed and the present ones differ or are not there yet,
+// and as their preparation does. It waits at most confirmFor, because it holds the session and a place among RunStarts.
+func (p *posting) confirm() error {
+	if p.guessed == nil {
+		return nil
+	}
+	late := time.NewTimer(confirmFor)
+	defer late.Stop()
+	select {
+	case <-p.gathering.done:
+		if err := p.gathering.err; err != nil || p.gathering.in.Same(p.guessed) {
+			return err
+		}
+	case <-late.C:
+	}
+	// The harness has been given a run of this id.
+	p.guessed, p.run, p.answer = nil, ident.New(), ident.New()
+	return errOvertaken
+}
+
+// confirmFor is the longest wait for the present inputs of a run that is prepared with guessed ones.
+const confirmFor = 5 * time.Millisecond
 
 // posted marks the project as opened and returns the caller's answer.
 func (p *posting) posted() Posted {
@@ -209,23 +235,58 @@ type posting struct {
 	shaped  int64 // the session's [live.Session.Shaped] when history was read
 	ledger  contract.Ledger
 	inputs  projects.Inputs
+	// guessed are the inputs of the session's last message, with which the run is prepared while gathering finds out the
+	// present ones; nil if inputs are the present ones.
+	guessed   *projects.Inputs
+	gathering *gathering
 	// spec is the run to begin; set by decide or resume.
 	spec runs.Spec
 	// full is the reason if the run waits for a slot, nil if it does not.
 	full *Full
 }
 
-// prepare gathers the run's inputs: the conversation, the ledger, and the present prompts and routes.
+// prepare gathers the run's inputs: the conversation, the ledger, and the prompts and routes, the present ones or the
+// guessed ones.
 func (p *posting) prepare(l *live.Session) error {
-	var reading sync.WaitGroup
-	var failure, unread error
 	p.shaped = l.Shaped()
+	pin := live.PinOf(p.patch.On(l.Record()))
+	if p.guessed != nil && p.guessed.Of(pin) {
+		p.inputs, p.gathering = *p.guessed, p.gather(pin)
+		var failure, unread error
+		p.history, failure = l.History(p.ctx) // as a rule both are cached
+		p.ledger, unread = l.Ledger(p.ctx)
+		return cmp.Or(failure, unread)
+	}
+	p.guessed = nil
+	var reading sync.WaitGroup
+	var err, failure, unread error
 	reading.Go(func() { p.history, failure = l.History(p.ctx) })
 	reading.Go(func() { p.ledger, unread = l.Ledger(p.ctx) })
-	var err error
-	p.inputs, err = p.s.Projects.Prepare(p.ctx, live.PinOf(p.patch.On(l.Record())))
+	if g := p.gathering; g != nil {
+		<-g.done
+		p.inputs, err, p.gathering = g.in, g.err, nil
+	} else {
+		p.inputs, err = p.s.Projects.Prepare(p.ctx, pin)
+	}
 	reading.Wait()
 	return cmp.Or(err, failure, unread)
+}
+
+// gathering is a preparation of a run's inputs in the background.
+type gathering struct {
+	done chan struct{} // closed when the fields below are set
+	in   projects.Inputs
+	err  error
+}
+
+// gather begins to prepare the run's inputs.
+func (p *posting) gather(pin projects.Pin) *gathering {
+	g := &gathering{done: make(chan struct{})}
+	go func() { // ends with the context of the request
+		defer close(g.done)
+		g.in, g.err = p.s.Projects.Prepare(p.ctx, pin)
+	}()
+	return g
 }
 
 // decide returns the change that stores the message: with a run that begins if as is [record.Posted], or one that
