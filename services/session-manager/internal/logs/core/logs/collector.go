@@ -139,6 +139,7 @@ func later(a, b time.Time) time.Time {
 const (
 	trimEvery = 10 * time.Minute
 	lastTry   = 2 * time.Second
+	gather    = 20 * time.Millisecond // for which an entry waits for others
 )
 
 var pauses = retry.Pauses{First: 50 * time.Millisecond, Last: 2 * time.Second}
@@ -151,7 +152,9 @@ func (c *Collector) Run(ctx context.Context) {
 	for {
 		select {
 		case <-c.wake:
-			missed = c.store(ctx, missed)
+			if retry.Wait(ctx, gather) {
+				missed = c.store(ctx, missed)
+			}
 		case <-trim.C:
 			if err := c.deps.Store.Trim(ctx, time.Now().Add(-c.deps.Keep).UnixMilli(), c.deps.Most); err != nil {
 				c.deps.Log.Debug("old log entries were not removed; retrying later", "error", err)

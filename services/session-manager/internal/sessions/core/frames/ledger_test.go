@@ -42,8 +42,8 @@ func (s *saver) set(err error, saves [][]frames.Progress) {
 	s.err, s.saves = err, saves
 }
 
-// The ledger saves published durable frames at once and numbers once per interval. It merges progress per session
-// and keeps it if a save fails.
+// The ledger saves published durable frames soon, several together, and numbers once per interval. It merges progress
+// per session and keeps it if a save fails.
 func TestLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &saver{}
@@ -77,8 +77,12 @@ func TestLedger(t *testing.T) {
 		}
 		l.Note(frames.Progress{Session: "c", Published: []int64{1}})
 		synctest.Wait()
-		if got := s.list(); len(got) != 2 {
-			t.Errorf("not saved at once: %v", got)
+		l.Note(frames.Progress{Session: "c", Published: []int64{2}})
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		want = append(want, []frames.Progress{{Session: "c", Published: []int64{1, 2}}})
+		if d := cmp.Diff(want, s.list()); d != "" {
+			t.Errorf("not saved soon and together: %s", d)
 		}
 		cancel()
 		<-ended

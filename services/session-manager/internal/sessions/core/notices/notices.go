@@ -10,7 +10,9 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
@@ -158,12 +160,17 @@ func shown(s record.Session) [4]string {
 	return [4]string{string(s.State), s.Label, s.Blocked(), s.CurrentRun}
 }
 
+// gather is the time for which notices wait for others.
+const gather = 10 * time.Millisecond
+
 // Run sends notices until ctx ends.
 func (d *Sender) Run(ctx context.Context) {
 	for {
 		select {
 		case <-d.wake:
-			d.send(ctx)
+			if retry.Wait(ctx, gather) {
+				d.send(ctx)
+			}
 		case <-ctx.Done():
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"kaged.dev/pkg/check"
 	"kaged.dev/pkg/ident"
 	"kaged.dev/pkg/page"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
 )
 
@@ -73,7 +74,10 @@ func wordsOf(q string) ([]string, error) {
 // fillBatch bounds the texts that are indexed in one transaction.
 const fillBatch = 32
 
-// FillWords adds stored texts to the search index until ctx ends: texts of this process at once, those of other
+// fillAfter is the time for which a stored text waits for others, and for the answer that it asks for.
+const fillAfter = 100 * time.Millisecond
+
+// FillWords adds stored texts to the search index until ctx ends: texts of this process soon, those of other
 // processes within ToolsRetry.
 func (s *Service) FillWords(ctx context.Context) {
 	ticker := time.NewTicker(s.ToolsRetry)
@@ -96,6 +100,7 @@ func (s *Service) FillWords(ctx context.Context) {
 		}
 		select {
 		case <-s.Store.ToFill():
+			retry.Wait(ctx, fillAfter)
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
