@@ -43,7 +43,7 @@ func (p *Pool) diagnose(ctx context.Context, q Query) (Answer, error) {
 		if warm && (s == nil || !s.works()) {
 			continue
 		}
-		a, err := p.with(ctx, s, q, func(ctx context.Context, run *running, a *Answer) error {
+		a, err := p.with(ctx, s, q, func(ctx context.Context, run *running, _ lsp.Moment, a *Answer) error {
 			if err := run.diagnose(ctx, byLang[lang], q.Severity, a); err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ func (r *running) rename(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides("renameProvider", "textDocument/rename") {
 		return fault.New(fault.RenameNotPossible, "This language server cannot rename.")
 	}
-	doc, err := r.client.Open(q.Path)
+	doc, err := r.open(q)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (r *running) preparesRename() bool {
 }
 
 func (r *running) moveFile(ctx context.Context, q Query, a *Answer) error {
-	doc, err := r.client.Open(q.Path)
+	doc, err := r.open(q)
 	if err != nil {
 		return err
 	}

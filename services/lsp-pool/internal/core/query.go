@@ -33,6 +33,8 @@ type Query struct {
 	Files              []string
 	Changed            []lsp.Change
 	Wait, Timeout      time.Duration
+
+	moment lsp.Moment // when the files of the query were compared, 0 for a comparison at their use
 }
 
 // Action is the kind of a query.
@@ -97,12 +99,16 @@ func (p *Pool) Ask(ctx context.Context, q Query) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return p.with(ctx, s, q, func(ctx context.Context, run *running, a *Answer) error { return run.answer(ctx, q, a) })
+	return p.with(ctx, s, q, func(ctx context.Context, run *running, moment lsp.Moment, a *Answer) error {
+		q.moment = moment
+		return run.answer(ctx, q, a)
+	})
 }
 
-// with queries a server within the time limit of a query.
-func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Context, *running,
-	*Answer) error,
+// with queries a server within the time limit of a query. ask is given the moment when the open files were compared, 0
+// if that is too long ago.
+func (p *Pool) with(
+	ctx context.Context, s *server, q Query, ask func(context.Context, *running, lsp.Moment, *Answer) error,
 ) (Answer, error) {
 	limit := p.opts.QueryTimeout
 	if q.Timeout > 0 {
@@ -117,7 +123,9 @@ func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Co
 		restarted = restarted || again
 		if err == nil {
 			a = Answer{Completeness: Completeness{State: stateReady, Percent: 100}}
-			err = p.once(bounded, s, run, q, limit, func(ctx context.Context) error { return ask(ctx, run, &a) })
+			err = p.once(bounded, s, run, q, limit, func(ctx context.Context, moment lsp.Moment) error {
+				return ask(ctx, run, moment, &a)
+			})
 			if a.Completeness.State == stateReady {
 				a.Completeness = completeness(run.client, restarted || try > 0)
 			}
@@ -135,7 +143,7 @@ func (p *Pool) with(ctx context.Context, s *server, q Query, ask func(context.Co
 
 // once queries a running server, after it has sent the server the changed files.
 func (p *Pool) once(ctx context.Context, s *server, run *running, q Query, limit time.Duration,
-	ask func(context.Context) error,
+	ask func(context.Context, lsp.Moment) error,
 ) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -145,17 +153,18 @@ func (p *Pool) once(ctx context.Context, s *server, run *running, q Query, limit
 	case <-bounded.Done():
 		return bounded.Err()
 	}
-	if err := run.refresh(bounded, q.Changed); err != nil {
+	moment, err := run.refresh(bounded, q.Changed)
+	if err != nil {
 		return err
 	}
 	wait := p.opts.Wait
 	if q.Wait > 0 {
 		wait = q.Wait
 	}
-	if q.Action != WarmDiagnostics {
-		run.client.Settle(bounded, wait)
+	if q.Action != WarmDiagnostics && run.client.Settle(bounded, wait) {
+		moment = 0
 	}
-	err := ask(bounded)
+	err = ask(bounded, moment)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && q.Action != WarmDiagnostics {
 		s.kill(run) // the next query starts another server
 	}
@@ -205,17 +214,21 @@ func sentence(text string) string {
 	return text
 }
 
-// refresh sends the server the changes since the last refresh.
-func (r *running) refresh(ctx context.Context, known []lsp.Change) error {
+// refresh sends the server the changes since the last refresh. It returns the moment when it compared the open files.
+func (r *running) refresh(ctx context.Context, known []lsp.Change) (lsp.Moment, error) {
 	r.syncing.Lock()
 	defer r.syncing.Unlock()
 	changes, position := r.tree.since(ctx, r.seen, known)
-	if err := r.client.Sync(changes); err != nil {
-		return err
+	moment, err := r.client.Sync(changes)
+	if err != nil {
+		return 0, err
 	}
 	r.seen = position
-	return ctx.Err()
+	return moment, ctx.Err()
 }
+
+// open sends the server the file of a query.
+func (r *running) open(q Query) (lsp.Doc, error) { return r.client.OpenAt(q.Path, q.moment) }
 
 // completeness returns whether a server has finished loading, and the reason if not.
 func completeness(c *lsp.Client, restarted bool) Completeness {
@@ -288,7 +301,7 @@ func (r *running) locate(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides(kind.capability, kind.method) {
 		return unsupported(kind.what)
 	}
-	doc, err := r.client.Open(q.Path)
+	doc, err := r.open(q)
 	if err != nil {
 		return err
 	}
@@ -319,7 +332,7 @@ func (r *running) hover(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides("hoverProvider", "textDocument/hover") {
 		return unsupported("hover")
 	}
-	doc, err := r.client.Open(q.Path)
+	doc, err := r.open(q)
 	if err != nil {
 		return err
 	}
@@ -348,7 +361,7 @@ func (r *running) symbols(ctx context.Context, q Query, a *Answer) error {
 		if !r.client.Provides("documentSymbolProvider", "textDocument/documentSymbol") {
 			return unsupported("symbols of a file")
 		}
-		doc, err := r.client.Open(q.Path)
+		doc, err := r.open(q)
 		if err != nil {
 			return err
 		}
@@ -392,7 +405,7 @@ func (r *running) request(ctx context.Context, q Query, a *Answer) error {
 			strings.Join(Readable, ", ")).
 			With("required", "lsp:"+q.Method)
 	}
-	if _, err := r.client.Open(q.Path); err != nil {
+	if _, err := r.open(q); err != nil {
 		return err
 	}
 	var raw json.RawMessage

@@ -264,15 +264,16 @@ func (c *Client) Tasks() []Task {
 	return list
 }
 
-// Settle waits until the server has no task, until ctx ends, or until the time limit.
-func (c *Client) Settle(ctx context.Context, limit time.Duration) {
+// Settle waits until the server has no task, until ctx ends, or until the time limit. It reports whether it had to
+// wait.
+func (c *Client) Settle(ctx context.Context, limit time.Duration) (waited bool) {
 	var over <-chan time.Time
 	for {
 		c.mu.Lock()
 		busy, changed := len(c.tasks) > 0, c.changed
 		c.mu.Unlock()
 		if !busy {
-			return
+			return over != nil
 		}
 		if over == nil {
 			over = time.After(limit)
@@ -280,11 +281,11 @@ func (c *Client) Settle(ctx context.Context, limit time.Duration) {
 		select {
 		case <-changed:
 		case <-over:
-			return
+			return true
 		case <-c.Done():
-			return
+			return true
 		case <-ctx.Done():
-			return
+			return true
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Files interface {
 type documents struct {
 	mu   sync.Mutex // guards the fields below, and keeps the order of notifications about documents
 	open map[string]*document
-	tick uint64 // the number of uses
+	tick Moment // the number of uses
 	// edits is the number of changes of files that the server has received.
 	edits uint64
 	// versions is the number of versions of all documents: a document that is opened again has a higher version than
@@ -41,7 +41,9 @@ type documents struct {
 type document struct {
 	Doc
 	stamp Stamp
-	used  uint64
+	used  Moment
+	// compared is the moment of the last comparison with the file.
+	compared Moment
 	// sent is the time when the content was sent last.
 	sent time.Time
 	// untold is true if the file changed on disk while the document was open. The server is told when the document is
@@ -60,6 +62,9 @@ type Doc struct {
 	edits uint64
 }
 
+// Moment is a point in the order of a client's uses of documents. The zero Moment is before all others.
+type Moment uint64
+
 // Change is a file that changed on disk.
 type Change struct {
 	Path string
@@ -75,21 +80,28 @@ const (
 )
 
 // Open sends the server a file in its state on disk, unless the server has it already.
-func (c *Client) Open(path string) (Doc, error) {
+func (c *Client) Open(path string) (Doc, error) { return c.OpenAt(path, 0) }
+
+// OpenAt is Open for a moment that a [Client.Sync] has returned: the file is sent in its state then or later. So a
+// query compares its file once, at its start. The zero Moment is now.
+func (c *Client) OpenAt(path string, moment Moment) (Doc, error) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
-	d, err := c.show(path)
+	d, err := c.show(path, moment)
 	if err != nil {
 		return Doc{}, err
 	}
 	return d.Doc, nil
 }
 
-// show opens a document or updates it. c.docs.mu is held.
-func (c *Client) show(path string) (*document, error) {
+// show opens a document or updates it, unless it was compared at the moment or later. c.docs.mu is held.
+func (c *Client) show(path string, moment Moment) (*document, error) {
 	c.docs.tick++
 	if d := c.docs.open[path]; d != nil {
 		d.used = c.docs.tick
+		if moment != 0 && d.compared >= moment {
+			return d, nil
+		}
 		return d, c.renew(d)
 	}
 	data, stamp, err := c.opts.Files.Read(path, c.opts.DocumentBytes)
@@ -101,7 +113,7 @@ func (c *Client) show(path string) (*document, error) {
 	}
 	c.docs.versions++
 	c.docs.shape++
-	d := &document{stamp: stamp, used: c.docs.tick, sent: time.Now(), Doc: Doc{
+	d := &document{stamp: stamp, used: c.docs.tick, compared: c.docs.tick, sent: time.Now(), Doc: Doc{
 		Path: path, Version: c.docs.versions, Text: NewText(textOf(data)), Sum: sha256.Sum256(data), edits: c.docs.edits,
 	}}
 	c.docs.open[path] = d
@@ -112,6 +124,7 @@ func (c *Client) show(path string) (*document, error) {
 
 // renew sends a document's content if the file has changed. c.docs.mu is held.
 func (c *Client) renew(d *document) error {
+	d.compared = c.docs.tick
 	stamp, err := c.opts.Files.Stat(d.Path)
 	if err == nil && stamp == d.stamp {
 		return nil
@@ -179,10 +192,11 @@ func (c *Client) makeRoom() error {
 
 // Sync sends the server the names of files that changed on disk, and updates every open document. Of a changed open
 // file it sends only the new version and not its name: after both, gopls type-checks the package twice, and diagnostics
-// take four times as long.
-func (c *Client) Sync(changes []Change) error {
+// take four times as long. It returns the moment of the comparisons.
+func (c *Client) Sync(changes []Change) (Moment, error) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
+	c.docs.tick++
 	var watched []any
 	for _, change := range c.watched(changes) {
 		if d := c.docs.open[change.Path]; d != nil && change.Kind == Changed {
@@ -200,17 +214,17 @@ func (c *Client) Sync(changes []Change) error {
 		for len(watched) > 0 {
 			n := min(len(watched), 1000)
 			if err := c.notify(watchedFiles, map[string]any{"changes": watched[:n]}); err != nil {
-				return err
+				return 0, err
 			}
 			watched = watched[n:]
 		}
 	}
 	for _, d := range c.docs.open {
 		if err := c.renew(d); errors.Is(err, ErrServer) {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return c.docs.tick, nil
 }
 
 // OpenDocuments returns the number of open documents.
@@ -225,7 +239,7 @@ func (c *Client) OpenDocuments() int {
 func (c *Client) again(path string) (Doc, error) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
-	d, err := c.show(path)
+	d, err := c.show(path, 0)
 	if err != nil {
 		return Doc{}, err
 	}
@@ -254,16 +268,25 @@ func (c *Client) Native(text *Text, p Position) Position { return text.Convert(p
 // Encoding returns the unit of the server's positions.
 func (c *Client) Encoding() Encoding { return c.encoding }
 
-// at returns the parameters of a request about a position of a document.
-func (c *Client) at(doc Doc, p Position) map[string]any {
-	return map[string]any{"textDocument": map[string]string{"uri": URI(doc.Path)}, "position": c.Native(doc.Text, p)}
-}
-
 // At makes a request about a position of a document, in UTF-16. more are further parameters.
 func (c *Client) At(ctx context.Context, method string, doc Doc, p Position, more map[string]any, result any) error {
-	params := c.at(doc, p)
+	if len(more) == 0 {
+		return c.Call(ctx, method, placeParams{documentID{URI(doc.Path)}, c.Native(doc.Text, p)}, result)
+	}
+	params := map[string]any{"textDocument": documentID{URI(doc.Path)}, "position": c.Native(doc.Text, p)}
 	for name, value := range more {
 		params[name] = value
 	}
 	return c.Call(ctx, method, params, result)
+}
+
+// placeParams are the parameters of a request about a position.
+type placeParams struct {
+	Document documentID `json:"textDocument"`
+	Position Position   `json:"position"`
+}
+
+// documentID names a document.
+type documentID struct {
+	URI string `json:"uri"`
 }

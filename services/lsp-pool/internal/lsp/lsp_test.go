@@ -246,6 +246,39 @@ func TestSilenceIsTold(t *testing.T) {
 	}
 }
 
+// A document that was compared at a moment is not compared again for that moment: a change that came in between is seen
+// by the next comparison. A document that was opened after the moment, or compared before it, is.
+func TestAFileIsComparedOncePerMoment(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Pull)
+	path := r.write("a.fake", "one")
+	if _, err := r.Open(path); err != nil {
+		t.Fatal(err)
+	}
+	r.write("a.fake", "two of them")
+	moment, err := r.Sync(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.write("a.fake", "three of them")
+	for _, c := range []struct {
+		moment lsp.Moment
+		want   string
+	}{{moment, "two of them"}, {moment + 2, "three of them"}, {moment, "three of them"}, {0, "three of them"}} {
+		if doc, err := r.OpenAt(path, c.moment); err != nil || doc.Text.String() != c.want {
+			t.Errorf("at %d of %d: got %q, %v, want %q", c.moment, moment, doc.Text, err, c.want)
+		}
+	}
+	r.write("a.fake", "four")
+	if doc, err := r.OpenAt(path, 0); err != nil || doc.Text.String() != "four" {
+		t.Errorf("now: got %q, %v", doc.Text, err)
+	}
+	other := r.write("b.fake", "other")
+	if doc, err := r.OpenAt(other, moment); err != nil || doc.Text.String() != "other" {
+		t.Errorf("a file that was not open: got %q, %v", doc.Text, err)
+	}
+}
+
 // If too many documents are open, the least recently used one is closed. A deleted document is closed when the client
 // notices its removal.
 func TestDocumentsAreBounded(t *testing.T) {
@@ -262,7 +295,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	if err := os.Remove(filepath.Join(r.root, "d.fake")); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Sync([]lsp.Change{{Path: filepath.Join(r.root, "d.fake"), Kind: lsp.Deleted}}); err != nil {
+	if _, err := r.Sync([]lsp.Change{{Path: filepath.Join(r.root, "d.fake"), Kind: lsp.Deleted}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := r.OpenDocuments(); n != 2 {
@@ -287,7 +320,7 @@ func TestChangesOfOpenDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.write("a.fake", "other")
-	if err := r.Sync([]lsp.Change{{Path: path, Kind: lsp.Changed}}); err != nil {
+	if _, err := r.Sync([]lsp.Change{{Path: path, Kind: lsp.Changed}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"b", "c", "d"} { // one more than may be open
