@@ -1,6 +1,7 @@
 package core
 
 import (
+	"encoding/json"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,17 @@ type Entry struct {
 	Checker string
 	// Memory is the memory limit of its cage in bytes, 0 for the configured limit.
 	Memory int64
+
+	text string // the entry as JSON, "" if it is not known
+}
+
+// identity returns a text that is equal for equal entries.
+func (e Entry) identity() string {
+	if e.text != "" {
+		return e.text
+	}
+	text, _ := json.Marshal(e) // plain values can be encoded as JSON
+	return string(text)
 }
 
 // Builtin returns the servers that work if their program is installed.

@@ -68,6 +68,10 @@ type Pool struct {
 // New returns a pool without servers. watch watches the files below a root.
 func New(opts Options, launcher Launcher, watch func(root string) Tree, log *slog.Logger) *Pool {
 	draining, drained := make(chan struct{}), make(chan struct{})
+	opts.Entries = slices.Clone(opts.Entries)
+	for i := range opts.Entries {
+		opts.Entries[i].text = opts.Entries[i].identity()
+	}
 	return &Pool{
 		opts: opts, launcher: launcher, watch: watch, log: log, now: time.Now, servers: map[string]*server{},
 		trees: map[string]*tree{}, draining: draining, drain: sync.OnceFunc(func() { close(draining) }),

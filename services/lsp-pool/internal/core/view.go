@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func (v View) entries(list []Entry) []Entry {
 			list = slices.Delete(list, i, i+1)
 		}
 		e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{d.Command}, false, false, false, nil
-		e.Asks = false
+		e.Asks, e.text = false, ""
 		if len(d.Extensions) > 0 {
 			e.Extensions = map[string]string{}
 			for _, ext := range d.Extensions {
@@ -67,12 +68,12 @@ func (v View) entry(list []Entry, lang string) (Entry, bool) {
 // key returns a string that is equal for views and entries with a common server. The program's path is not part of it,
 // because a search for the program takes a tenth of the time of a query; it is searched when a server starts.
 func (o Options) key(v View, e Entry) string {
-	var policy *dsl.Cage
+	var policy []byte
 	if o.cagedAnyway(v) {
-		policy = o.policy(v, e)
+		policy, _ = json.Marshal(o.policy(v, e)) // plain values can be encoded as JSON
 	}
-	text, _ := json.Marshal([]any{v.ProjectID, v.Root, e, policy}) // plain values can be encoded as JSON
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s%d %s%s %s", len(v.ProjectID), v.ProjectID, len(v.Root), v.Root,
+		e.identity(), policy))
 	return hex.EncodeToString(sum[:])
 }
 
