@@ -45,6 +45,10 @@ type Root struct {
 
 // OpenRoot opens a folder by its absolute path. The root's own path is without links. The caller closes it.
 func OpenRoot(name string) (*Root, error) {
+	// One system call for a name without links.
+	if fd, err := beneath.OpenReal(name, beneath.Path|unix.O_DIRECTORY|unix.O_CLOEXEC); err == nil {
+		return &Root{filepath.Clean(name), fd}, nil
+	}
 	fd, err := openFolder(name, 0)
 	if err != nil {
 		return nil, err
