@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"sync"
 )
 
-// headerBytes is the maximum size of the headers of one message.
-const headerBytes = 4 << 10
+// headerBytes is the maximum size of the headers of one message. Up to smallMessage bytes a message has its buffer at
+// once.
+const (
+	headerBytes  = 4 << 10
+	smallMessage = 16 << 10
+)
 
 // Reader reads messages. One goroutine at a time may use it.
 type Reader struct {
@@ -34,9 +37,9 @@ func (r *Reader) Read() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The buffer grows with the bytes that arrive, not with the announced length.
-	var body bytes.Buffer
-	if n, err := io.CopyN(&body, r.in, int64(length)); err != nil {
+	// The buffer of a long message grows with the bytes that arrive, not with the announced length.
+	body := bytes.NewBuffer(make([]byte, 0, min(length, smallMessage)+bytes.MinRead))
+	if n, err := io.CopyN(body, r.in, int64(length)); err != nil {
 		return nil, fmt.Errorf("%w: a frame of %d bytes ended after %d", r.broken, length, n)
 	}
 	return body.Bytes(), nil
@@ -57,21 +60,21 @@ func (r *Reader) header() (int, error) {
 		if left -= len(line); left < 0 {
 			return 0, fmt.Errorf("%w: the headers are too long", r.broken)
 		}
-		text := strings.TrimRight(string(line), "\r\n")
-		if text == "" {
+		text := bytes.TrimRight(line, "\r\n")
+		if len(text) == 0 {
 			if length < 0 {
 				return 0, fmt.Errorf("%w: a frame has no Content-Length", r.broken)
 			}
 			return length, nil
 		}
-		name, value, ok := strings.Cut(text, ":")
+		name, value, ok := bytes.Cut(text, []byte(":"))
 		if !ok {
 			return 0, fmt.Errorf("%w: a header has no colon", r.broken)
 		}
-		if !strings.EqualFold(strings.TrimSpace(name), "Content-Length") {
+		if !bytes.EqualFold(bytes.TrimSpace(name), []byte("Content-Length")) {
 			continue
 		}
-		length, err = strconv.Atoi(strings.TrimSpace(value))
+		length, err = strconv.Atoi(string(bytes.TrimSpace(value)))
 		if err != nil || length < 0 || length > r.most {
 			return 0, fmt.Errorf("%w: a message is longer than %d bytes, or of no length", r.broken, r.most)
 		}
