@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,7 +118,7 @@ func TestABrokenAnswerIsAskedForAgain(t *testing.T) {
 			))
 			w := r.begin(t.Context(), r.start(driver))
 			fin := w.finish(t)
-			got := strings.ReplaceAll(w.story(), "delta delta", "delta")
+			got := strings.Join(slices.Compact(strings.Fields(w.story())), " ") // a busy machine sees more deltas
 			if got != "MessageStart delta Retracted Retry delta Turn Finished" {
 				t.Errorf("story is %s", got)
 			}
