@@ -60,6 +60,8 @@ type Options struct {
 type Client struct {
 	opts Options
 	conn *jsonrpc2.Conn
+	// results are the raw results of the calls of conn.
+	results *results
 	// capabilities are the capabilities that the server announced, raw. encoding is the unit of its positions.
 	capabilities json.RawMessage
 	provides     map[string]json.RawMessage
@@ -109,6 +111,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Clien
 	}
 	c.docs.open = map[string]*document{}
 	stream := newFrames(conn, opts.MessageBytes)
+	c.results = &stream.results
 	c.conn = jsonrpc2.NewConn(context.WithoutCancel(ctx), stream, c, jsonrpc2.SetLogger(log.New(io.Discard, "", 0)))
 	if err := c.initialize(ctx); err != nil {
 		c.Close()
@@ -201,9 +204,16 @@ func (c *Client) Provides(capability, method string) bool {
 // Call makes a request. It fails with a [Refusal] if the server refuses it, with ctx's error, and with [ErrServer] if
 // the connection has ended; Done is closed then.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
-	waiter, err := c.conn.DispatchCall(ctx, method, params)
+	id := c.results.expect()
+	waiter, err := c.conn.DispatchCall(ctx, method, params, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
 	if err == nil {
-		err = waiter.Wait(ctx, result)
+		err = waiter.Wait(ctx, nil)
+	}
+	raw := c.results.take(id)
+	if to, ok := result.(*json.RawMessage); ok && err == nil {
+		*to = raw // it is valid, because it was a part of a message
+	} else if result != nil && err == nil {
+		err = json.Unmarshal(raw, result)
 	}
 	var refused *jsonrpc2.Error
 	switch {

@@ -22,15 +22,17 @@ var (
 // frames is a jsonrpc2.ObjectStream of frames with a Content-Length. One goroutine at a time may read. Writes never
 // block: one goroutine writes the queue, and ends with Close.
 type frames struct {
-	in    *contentlength.Reader
-	out   *contentlength.Writer
-	close func()
+	in      *contentlength.Reader
+	out     *contentlength.Writer
+	results results
+	close   func()
 }
 
 // newFrames reads frames of at most most bytes from conn and writes frames to it.
 func newFrames(conn io.ReadWriteCloser, most int) *frames {
 	f := &frames{
 		in: contentlength.NewReader(conn, most, errFrame), out: contentlength.NewWriter(conn, queueBytes, errQueue),
+		results: results{calls: map[uint64]json.RawMessage{}},
 	}
 	f.close = sync.OnceFunc(func() {
 		f.out.Stop(errOver)
@@ -40,13 +42,13 @@ func newFrames(conn io.ReadWriteCloser, most int) *frames {
 	return f
 }
 
-// ReadObject reads one message into v.
+// ReadObject reads one message into v, without the result of an expected call.
 func (f *frames) ReadObject(v any) error {
 	content, err := f.in.Read()
 	if err != nil {
 		return err
 	}
-	if json.Unmarshal(content, v) != nil {
+	if json.Unmarshal(f.results.keep(content), v) != nil {
 		return fmt.Errorf("%w: a message is no JSON-RPC", errFrame)
 	}
 	return nil
