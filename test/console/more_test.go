@@ -41,7 +41,8 @@ func TestExport(t *testing.T) {
 	}
 	b.run(t, "export", click(`//button[.="Export JSON lines"]`))
 	b.until(t, "it is saved", `window.saved.length === 2`)
-	roles := eval[string](t, b, `window.saved[1].trim().split("\n").slice(1).map(line => JSON.parse(line).role).join()`)
+	roles := eval[string](t, b, `window.saved[1].trim().split("\n").slice(1)
+		.map(line => JSON.parse(line).message.role).join()`)
 	if roles != "operator,primary" {
 		t.Errorf("the lines are of %s", roles)
 	}
