@@ -365,6 +365,8 @@ export class SessionView {
       const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor: this.cursor });
       this.transcript.older(page.items, page.turns_before ?? 0);
       this.cursor = page.next_cursor;
+      // Reading the answer and drawing its rows are two tasks, so that neither is long.
+      await new Promise((done) => setTimeout(done));
       this.older = this.cursor !== null;
       this.tick++;
     } catch (error) {
