@@ -7,19 +7,20 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The actions below find their element in the page at the moment at which they use it. Those of chromedp find a node first and use
-// it in a later call, so they fail on a list that is drawn anew in between.
+// The actions below find their element in the page at the moment at which they use it. Those of chromedp find a node
+// first and use it in a later call, so they fail on a list that is drawn anew in between.
 
 // find is an expression for the first element of a selector: XPath if it begins with a slash, else CSS.
 func find(selector string) string {
 	if strings.HasPrefix(selector, "/") {
-		return "document.evaluate(" + quoted(selector) + ", document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue"
+		return "document.evaluate(" + quoted(selector) +
+			", document, null, XPathResult.FIRST_ORDERED_NODE_TYPE).singleNodeValue"
 	}
 	return "document.querySelector(" + quoted(selector) + ")"
 }
 
-// pressable is an expression for the place of an element once a person could click there: it is visible, enabled, not covered,
-// and in the same place in two frames.
+// pressable is an expression for the place of an element once a person could click there: it is visible, enabled, not
+// covered, and in the same place in two frames.
 func pressable(selector string) string {
 	return `new Promise(done => {
 		let last
@@ -34,7 +35,8 @@ func pressable(selector string) string {
 			const box = e.getBoundingClientRect(), at = {x: box.x + box.width / 2, y: box.y + box.height / 2}
 			if (last?.e === e && last.x === at.x && last.y === at.y && e.contains(document.elementFromPoint(at.x, at.y))) {
 				window.pressed = false
-				window.addEventListener("click", event => { window.pressed ||= e.contains(event.target) }, {capture: true, once: true})
+				window.addEventListener("click", event => { window.pressed ||= e.contains(event.target) },
+					{capture: true, once: true})
 				done(at)
 				return
 			}
@@ -45,8 +47,8 @@ func pressable(selector string) string {
 	})`
 }
 
-// click clicks on the first element of a selector. A click that did not arrive there, since the page was drawn anew between
-// the button's two ways, is made again.
+// click clicks on the first element of a selector. A click that did not arrive there, since the page was drawn anew
+// between the button's two ways, is made again.
 func click(selector string) step {
 	return func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
 		for {

@@ -45,8 +45,8 @@ func TestSystemSocketInThePage(t *testing.T) {
 const sockets = `window.sockets = []; window.WebSocket = class extends WebSocket {
 	constructor(...args) { super(...args); window.sockets.push(this) } }`
 
-// byRule are the parameters of network.EmulateNetworkConditionsByRule, with offline in the rules, as newer versions of Chromium
-// want it, and beside them, as Debian's older ones do.
+// byRule are the parameters of network.EmulateNetworkConditionsByRule, with offline in the rules, as newer versions of
+// Chromium want it, and beside them, as Debian's older ones do.
 type byRule struct {
 	Offline bool                 `json:"offline"`
 	Rules   []network.Conditions `json:"matchedNetworkConditions"`
