@@ -106,6 +106,10 @@ func (s *Session) Ledger(ctx context.Context) (contract.Ledger, error) {
 // maxWarmed bounds the size of an answer that is read back before the next message, in bytes of text.
 const maxWarmed = 256 << 10
 
+// maxWarming bounds the sessions that are warmed at once. Beyond it, as when many runs end together, the next message
+// reads for itself.
+const maxWarming = 2
+
 // warmLater reads, in the background, what the session's next run receives, so that its message does not wait for it.
 // ended are the messages of the run before. A failure is left to the next message.
 func (g *Registry) warmLater(s *Session, ended []record.Message) {
@@ -116,10 +120,17 @@ func (g *Registry) warmLater(s *Session, ended []record.Message) {
 	if size > maxWarmed {
 		return
 	}
+	select {
+	case g.warming <- struct{}{}:
+	default:
+		return
+	}
 	if held, err := g.hold(s); !held || err != nil {
+		<-g.warming
 		return
 	}
 	g.work.Go(func() {
+		defer func() { <-g.warming }()
 		defer g.release(s)
 		_, _ = s.History(g.ctx)
 		_, _ = s.Ledger(g.ctx)

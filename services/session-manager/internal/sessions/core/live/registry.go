@@ -118,11 +118,12 @@ type Deps struct {
 // Registry holds the live sessions. It is safe for concurrent use.
 type Registry struct {
 	Deps
-	ledger *frames.Ledger
-	booted chan struct{}  // closed when the leases of dead instances are released
-	work   sync.WaitGroup // loads, drops and resumptions in progress
-	ctx    context.Context
-	stop   context.CancelFunc // ends loads and resumptions
+	ledger  *frames.Ledger
+	warming chan struct{}  // holds a token for each session being warmed
+	booted  chan struct{}  // closed when the leases of dead instances are released
+	work    sync.WaitGroup // loads, drops and resumptions in progress
+	ctx     context.Context
+	stop    context.CancelFunc // ends loads and resumptions
 
 	mu      sync.Mutex // guards the fields below and the registry's part of sessions
 	entries map[string]*entry
@@ -141,7 +142,7 @@ type entry struct {
 func NewRegistry(deps Deps) *Registry {
 	g := &Registry{
 		Deps: deps, ledger: frames.NewLedger(deps.Store, deps.Flush, deps.Log),
-		booted: make(chan struct{}), entries: map[string]*entry{},
+		warming: make(chan struct{}, maxWarming), booted: make(chan struct{}), entries: map[string]*entry{},
 		away: map[string]bool{},
 	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
