@@ -29,6 +29,7 @@ func TestExport(t *testing.T) {
 		URL.createObjectURL = blob => { blob.text().then(text => window.saved.push(text)); return make(blob) }`)
 	b.open(t, w, "/sessions/"+id)
 	b.shows(t, "All is well.")
+	b.shows(t, "kept free for the answer") // it comes late, and moves the buttons down: a click would meet another one
 	b.run(t, "export", click(`//button[.="Export Markdown"]`))
 	b.until(t, "it is saved", `window.saved.length === 1`)
 	text := eval[string](t, b, `window.saved[0]`)
