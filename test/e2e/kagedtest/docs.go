@@ -32,8 +32,8 @@ type Newcomer struct {
 	env []string
 }
 
-// Newcomer returns a newcomer in a fresh folder who uses the world's daemon. Go and npm find packages in their local
-// caches only. extra are further variables.
+// Newcomer returns a newcomer in a fresh folder who uses the world's daemon. Go finds modules in its
+// cache before it asks its proxies, npm finds packages in its cache only. extra are further variables.
 func (w *World) Newcomer(t testing.TB, extra ...string) *Newcomer {
 	t.Helper()
 	home := t.TempDir()
@@ -51,16 +51,23 @@ func (w *World) Newcomer(t testing.TB, extra ...string) *Newcomer {
 	if err := os.Chmod(kaged, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	modules, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := goEnv(t, "GOMODCACHE")
 	n.env = append(append([]string{}, w.Env...),
 		"PATH="+filepath.Dir(kaged)+string(filepath.ListSeparator)+os.Getenv("PATH"),
-		"GOPROXY=file://"+filepath.ToSlash(strings.TrimSpace(string(modules)))+"/cache/download", "GOSUMDB=off", "GOFLAGS=",
+		"GOPROXY=file://"+filepath.ToSlash(modules)+"/cache/download,"+goEnv(t, "GOPROXY"), "GOSUMDB=off", "GOFLAGS=",
 		"npm_config_offline=true", "npm_config_audit=false", "npm_config_fund=false", "npm_config_loglevel=error")
 	n.env = append(n.env, extra...)
 	return n
+}
+
+// goEnv returns a variable of the go command.
+func goEnv(t testing.TB, name string) string {
+	t.Helper()
+	value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(value))
 }
 
 // Types runs lines in a bash that stops at the first error, kills the processes that they leave, and returns the
