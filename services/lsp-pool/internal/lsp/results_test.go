@@ -6,8 +6,8 @@ import (
 	"kaged.dev/services/lsp-pool/internal/lsp"
 )
 
-// The result of an expected call is kept, whatever it is. Each other message is given to jsonrpc2 as it is, which
-// refuses those that break the protocol.
+// The result of an expected call is kept raw, null included. jsonrpc2 gets every other message unchanged, and refuses
+// those that break the protocol.
 func TestResultsAreKeptRaw(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -82,7 +82,7 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// A run that is not stored is withdrawn from the harness, whatever of it was read.
+// Drop withdraws a run from the harness, also after its first events were read.
 func TestDropAfterForesee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness()
