@@ -38,6 +38,21 @@ func must(t testing.TB, err error) {
 }
 
 // A root may have any name, also one that looks like the system's text for a deleted folder, and be
+// A root that is opened by a relative name has an absolute path.
+func TestARelativeRoot(t *testing.T) {
+	t.Parallel()
+	here, err := filepath.Abs(".")
+	must(t, err)
+	here, err = filepath.EvalSymlinks(here)
+	must(t, err)
+	root, err := paths.OpenRoot(".")
+	must(t, err)
+	defer root.Close()
+	if root.Path() != here {
+		t.Errorf("the root is %s, want %s", root.Path(), here)
+	}
+}
+
 // reached through links on the way.
 func TestOpenFindsTheRoot(t *testing.T) {
 	t.Parallel()
