@@ -385,8 +385,8 @@ func TestLockedSession(t *testing.T) {
 	}
 }
 
-// A message whose prompts are read slowly delays no other session, also if the session's run is prepared with the
-// prompts of the message before.
+// Slow reading of one session's prompts does not delay other sessions, even when the run is prepared with the prompts
+// of the previous message.
 func TestSlowPromptsDelayNoOtherSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -301,7 +301,7 @@ func (s *Session) Ready(spec runs.Spec) *runs.Run {
 	return runs.Ready(s.g.Runs, spec)
 }
 
-// Begin starts a run whose row is committed; see [Session.Start].
+// Begin starts a run after its row is committed.
 func (s *Session) Begin(run *runs.Run) {
 	// The caller already holds the session, so it is not being taken out.
 	s.g.mu.Lock()

@@ -105,8 +105,8 @@ func (r *Run) Foresee(ctx context.Context, c *record.Change, patient bool) {
 	}
 }
 
-// Dispatch lets the harness send the foreseen request, whose records are committed with the run's row. It does nothing
-// without one. It is called before Begin and does not wait for the harness.
+// Dispatch grants the request that Foresee stored, if any, so that the harness sends it. Call it after the commit and
+// before Begin. It does not wait for the harness.
 func (r *Run) Dispatch() {
 	s := r.foreseen
 	if s == nil {
