@@ -104,10 +104,11 @@ func (c *compiler) noteGitLinks(dir string) {
 	})
 }
 
-// protectModules protects the repositories in the folder of git's submodules. They stay writable;
-// new ones cannot be made beside them once the folder itself is protected.
+// protectModules protects the repositories in the folder of git's submodules, whether or not the policy names the
+// folder: no other search enters a .git. The repositories stay writable. New ones cannot be made beside them once the
+// folder itself is protected.
 func (c *compiler) protectModules(dir string) error {
-	if _, named := c.named[dir]; named || kind(dir) != unix.S_IFDIR || !c.holder(dir).Writable {
+	if kind(dir) != unix.S_IFDIR || !c.holder(dir).Writable {
 		return nil
 	}
 	before := maps.Clone(c.gits)

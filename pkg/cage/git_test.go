@@ -127,6 +127,28 @@ func TestNamedByConfiguration(t *testing.T) {
 	}
 }
 
+// A policy that names the folder of the submodules may add some, but not change the hooks and the configuration of
+// those that are there, with and without a grant around it.
+func TestNamedModules(t *testing.T) {
+	t.Parallel()
+	root := plant(t, ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/",
+		".git/modules/lib/m/HEAD", ".git/modules/lib/m/config", ".git/modules/lib/m/objects/", ".git/modules/lib/m/refs/")
+	for _, grants := range [][]string{{"rw .", "rw ./.git/modules"}, {"rw ./.git/modules"}, {"rw .", "rw ./.git/modules/lib"}} {
+		v := compile(t, root, grants...)
+		for name, want := range map[string]bool{
+			"config": false, "hooks": false, "hooks/pre-commit": false, "commondir": false, "modules/x": false, "HEAD": true,
+			"objects/x": true,
+		} {
+			if v.Allows(filepath.Join(root, ".git/modules/lib/m", name), true) != want {
+				t.Errorf("%v: %s: write %t, want %t", grants, name, !want, want)
+			}
+		}
+		if pinned := added(root, v)[".git/modules/lib/m"]; pinned != "pinned" {
+			t.Errorf("%v: the repository can be renamed away: %q", grants, pinned)
+		}
+	}
+}
+
 // With git: read_only the whole repository is read-only, also behind a .git file, and a grant in it is refused.
 func TestGitReadOnly(t *testing.T) {
 	t.Parallel()
