@@ -36,7 +36,7 @@ func Forbidden(paths ...ownpath.Path) Option {
 // Callers that act on the view later check again, on descriptors: files change.
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	c := &compiler{
-		policy: policy, grants: map[string]Grant{}, inProject: map[string]bool{}, written: map[string]string{},
+		policy: policy, grants: map[string]Grant{}, asked: map[spelling]bool{}, written: map[string]string{},
 		gits: map[string]bool{}, found: map[Found]bool{},
 	}
 	for _, o := range options {
@@ -83,7 +83,7 @@ type compiler struct {
 	systemFD  int               // of /
 	named     map[string]Grant  // grants of the policy, by path
 	grants    map[string]Grant  // grants of the policy and added ones
-	inProject map[string]bool   // grants written as paths of the project
+	asked     map[spelling]bool // whether the policy asks to write a path, by spelling
 	written   map[string]string // where the policy's grants are written
 	gits      map[string]bool   // git folders already read
 	pins      []string
@@ -97,6 +97,12 @@ type compiler struct {
 
 	partial, partialSockets bool
 	buffer                  []byte // buffer of list
+}
+
+// spelling is one of the two ways in which a policy writes a path: relative to the project, or absolute.
+type spelling struct {
+	path      string
+	inProject bool
 }
 
 // entry is a value of a policy: its field, such as cage.fs[2].path, and where it is written, as in [dsl.Mount].
@@ -149,14 +155,14 @@ func (c *compiler) paths() error {
 				return err
 			}
 		}
-		_, c.inProject[g.Path] = dsl.InProject(m.Path)
-		c.grants[g.Path], c.written[g.Path] = g, m.At
+		_, inProject := dsl.InProject(m.Path)
+		c.grants[g.Path], c.written[g.Path], c.asked[spelling{g.Path, inProject}] = g, m.At, g.Writable
 	}
 	return c.readOnly()
 }
 
 // readOnly makes paths read-only that an ancestor agent may only read and that this policy grants in the other spelling
-// (relative or absolute). Paths of one spelling are compared earlier; see [dsl.Narrow].
+// only. Paths of one spelling are compared earlier; see [dsl.Narrow].
 func (c *compiler) readOnly() error {
 	for i, place := range c.policy.ReadOnly {
 		name, e := place.Path, entry{fmt.Sprintf("cage.read_only[%d]", i), place.At}
@@ -170,13 +176,13 @@ func (c *compiler) readOnly() error {
 		_, inProject := dsl.InProject(name)
 		for _, path := range slices.Sorted(maps.Keys(c.grants)) {
 			other := c.grants[path]
-			if Below(path, g.Path) && c.inProject[path] != inProject && !c.writableBetween(g.Path, path, inProject) {
+			if Below(path, g.Path) && !c.asked[spelling{path, inProject}] && !c.writableBetween(g.Path, path, inProject) {
 				other.Writable = false
 				c.grants[path] = other
 			}
 		}
 		if _, known := c.grants[g.Path]; !known && c.holder(g.Path).Writable {
-			c.grants[g.Path], c.inProject[g.Path] = g, inProject
+			c.grants[g.Path], c.asked[spelling{g.Path, inProject}] = g, false
 		}
 	}
 	return nil
@@ -185,8 +191,8 @@ func (c *compiler) readOnly() error {
 // writableBetween reports whether a writable grant that lies in dir, and is written in the given way, holds path.
 func (c *compiler) writableBetween(dir, path string, inProject bool) bool {
 	for at := filepath.Dir(path); at != dir && Below(at, dir); at = filepath.Dir(at) {
-		if g, ok := c.grants[at]; ok && c.inProject[at] == inProject {
-			return g.Writable
+		if asked, ok := c.asked[spelling{at, inProject}]; ok {
+			return asked && c.grants[at].Writable
 		}
 	}
 	return false

@@ -165,3 +165,30 @@ func TestNarrowAcrossSpellings(t *testing.T) {
 		}
 	}
 }
+
+// A path that a policy grants in both spellings is writable if one of the grants is compared with the ancestor's
+// read-only folder and allowed to be: its child, with that grant alone, may write it too.
+func TestNarrowOfBothSpellings(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "src/pub/")
+	above := policy("rw .", "ro "+root+"/src", "rw "+root+"/src/pub")
+	for _, fs := range [][]string{
+		{"rw " + root + "/src/pub", "rw ./src/pub"}, {"rw ./src/pub", "rw " + root + "/src/pub"}, {"rw " + root + "/src/pub"},
+	} {
+		child, excess := dsl.Narrow(above, policy(fs...))
+		if len(excess) > 0 {
+			t.Fatal(excess)
+		}
+		v, err := cage.Compile(child, root)
+		must(t, err)
+		if !v.Allows(root+"/src/pub/new", true) {
+			t.Errorf("%q: the path is read-only", fs)
+		}
+	}
+	child, _ := dsl.Narrow(above, policy("rw ./src"))
+	v, err := cage.Compile(child, root)
+	must(t, err)
+	if v.Allows(root+"/src/pub/new", true) {
+		t.Error("a folder that the agent above may only read is writable by its other spelling")
+	}
+}
