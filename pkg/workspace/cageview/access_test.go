@@ -101,3 +101,23 @@ func TestViewsFollowTheFiles(t *testing.T) {
 		t.Error("a repository that came meanwhile is not protected")
 	}
 }
+
+// A folder in the place of a removed file is noticed, though file systems give it the file's inode often.
+func TestViewsNoticeAFolderInPlaceOfAFile(t *testing.T) {
+	t.Parallel()
+	root := tree(t)
+	views := cageview.NewViews(nil, "")
+	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "ro", Path: "./b"}}}
+	for range 50 {
+		must(t, os.WriteFile(root+"/b", nil, 0o644))
+		if a := views.Access(policy, root); !a.GrantsFile(root + "/b") {
+			t.Fatal("the file is not granted as a file")
+		}
+		must(t, os.Remove(root+"/b"))
+		must(t, os.Mkdir(root+"/b", 0o755))
+		if a := views.Access(policy, root); !a.Allows(root+"/b/x", false) {
+			t.Fatal("a file in the granted folder is not")
+		}
+		must(t, os.Remove(root+"/b"))
+	}
+}

@@ -90,7 +90,13 @@ func look(v *cage.View) []os.FileInfo {
 func (k keptView) holds() bool {
 	for i, now := range look(k.view) {
 		was := k.found[i]
-		if (was == nil) != (now == nil) || was != nil && !os.SameFile(was, now) && !k.view.Grants[i].Protected {
+		switch {
+		case was == nil && now == nil:
+		case was == nil || now == nil:
+			return false
+		case was.IsDir() != now.IsDir(): // a new folder may have the inode of a removed file
+			return false
+		case !os.SameFile(was, now) && !k.view.Grants[i].Protected:
 			return false
 		}
 	}
