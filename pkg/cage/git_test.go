@@ -133,7 +133,9 @@ func TestNamedModules(t *testing.T) {
 	t.Parallel()
 	root := plant(t, ".git/HEAD", ".git/config", ".git/objects/", ".git/refs/",
 		".git/modules/lib/m/HEAD", ".git/modules/lib/m/config", ".git/modules/lib/m/objects/", ".git/modules/lib/m/refs/")
-	for _, grants := range [][]string{{"rw .", "rw ./.git/modules"}, {"rw ./.git/modules"}, {"rw .", "rw ./.git/modules/lib"}} {
+	for _, grants := range [][]string{
+		{"rw .", "rw ./.git/modules"}, {"rw ./.git/modules"}, {"rw .", "rw ./.git/modules/lib"},
+	} {
 		v := compile(t, root, grants...)
 		for name, want := range map[string]bool{
 			"config": false, "hooks": false, "hooks/pre-commit": false, "commondir": false, "modules/x": false, "HEAD": true,
@@ -384,4 +386,40 @@ func TestReserved(t *testing.T) {
 			t.Errorf("%s: reserved %v, want %v", name, got, want)
 		}
 	}
+}
+
+// A nested work tree stays protected, by a search and by memory, if an agent has made it look like a repository's own
+// folder.
+func TestWorkTreeThatLooksLikeARepository(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "nested/.git/HEAD", "nested/.git/config", "nested/.git/objects/", "nested/.git/refs/",
+		"nested/.envrc", "nested/objects/", "nested/refs/", "nested/HEAD")
+	nested := root + "/nested/"
+	check := func(name string, v *cage.View) {
+		t.Helper()
+		for _, file := range []string{".envrc", ".git/config", ".git/hooks/post-checkout"} {
+			if v.Allows(nested+file, true) {
+				t.Errorf("%s: %s can be written", name, file)
+			}
+		}
+		if !v.Allows(nested+"main.go", true) || v.GitReadOnly == v.Allows(nested+".git/index", true) {
+			t.Errorf("%s: the rest is not as granted", name)
+		}
+	}
+	check("writable", compile(t, root, "rw ."))
+	readOnly := policy("rw .")
+	readOnly.Git = dsl.GitReadOnly
+	v, err := cage.Compile(readOnly, root)
+	must(t, err)
+	check("read_only", v)
+
+	memory := t.TempDir()
+	_, err = cage.Compile(policy("rw ."), root, cage.Remember(cage.NewMemory(memory)))
+	must(t, err)
+	for i := range 600 {
+		must(t, os.MkdirAll(fmt.Sprintf("%s/d%d", root, i), 0o755))
+	}
+	v, err = cage.Compile(policy("rw ."), root, cage.Recall(cage.NewMemory(memory)))
+	must(t, err)
+	check("remembered", v)
 }

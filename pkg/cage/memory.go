@@ -152,7 +152,7 @@ func news(known, found []knownPlace) bool {
 // recalled protects the paths found by earlier compilations.
 func (c *compiler) recalled() error {
 	for _, k := range c.memory.recall(c.root) {
-		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || !c.holder(k.path).Writable || c.gits[k.path] {
+		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || !c.holder(k.path).Writable {
 			continue
 		}
 		var err error
@@ -162,7 +162,7 @@ func (c *compiler) recalled() error {
 				err = c.protectFolder(k.path, dsl.NoStub)
 			}
 		case FoundRepository:
-			if c.reached(k.path) == unix.S_IFDIR && isGit(k.path) {
+			if !c.gits[k.path] && c.reached(k.path) == unix.S_IFDIR && isGit(k.path) {
 				err = c.protectGit(k.path, "")
 			}
 		}

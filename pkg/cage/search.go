@@ -103,17 +103,23 @@ func (c *compiler) search(dir string) error {
 		}
 		c.noteNames(at, list)
 		c.noteSockets(at, list)
-		has := func(name string) bool {
-			_, ok := slices.BinarySearchFunc(list, name, func(e dirent, name string) int {
-				return strings.Compare(e.name, name)
-			})
-			return ok
+		head, project := false, false
+		for _, e := range list {
+			switch dsl.FoldName(e.name) {
+			case "head":
+				head = true
+			case ".git", ".kaged":
+				project = true
+			}
 		}
-		switch {
-		case has("HEAD") && isGit(at):
+		// A folder may be both: an agent can add the names of a repository's folder to a work tree.
+		if head && isGit(at) {
 			c.noteBare(at)
-			return true, c.protectGit(at, "")
-		case has(".git") || has(".kaged"):
+			if err := c.protectGit(at, ""); err != nil {
+				return false, err
+			}
+		}
+		if project {
 			c.note(Found{Kind: KnownFolder, Path: at})
 			return true, c.protectFolder(at, dsl.NoStub)
 		}
