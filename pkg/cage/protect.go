@@ -166,19 +166,17 @@ func (c *compiler) holder(path string) Grant {
 	}
 }
 
-// pin lists the folders between a read-only grant and the writable one around it. Each must be a mount: a plain folder
-// can be renamed together with the mounts below it.
+// pin lists the folders between a read-only grant and the outermost writable one around it. Each must be a mount: a
+// plain folder can be renamed together with the mounts below it, writable ones included.
 func (c *compiler) pin() {
 	for path, g := range c.grants {
 		if g.Writable {
 			continue
 		}
-		holder := c.holder(filepath.Dir(path))
-		if !holder.Writable || g.Pinned {
-			continue
-		}
-		for at := filepath.Dir(path); at != holder.Path && at != "/"; at = filepath.Dir(at) {
-			c.pins = append(c.pins, at)
+		for at := filepath.Dir(path); c.holder(at).Writable; at = filepath.Dir(at) {
+			if _, known := c.grants[at]; !known {
+				c.pins = append(c.pins, at)
+			}
 		}
 	}
 	for _, path := range c.pins {

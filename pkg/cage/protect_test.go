@@ -221,4 +221,11 @@ func TestPinned(t *testing.T) {
 	if got["a"] != "pinned" || got["a/b"] != "pinned" || got["a/b/c"] != "" {
 		t.Errorf("%v", got)
 	}
+	root = plant(t, "a/b/c/secret", "x/y/.git/HEAD", "x/y/.git/config")
+	got = added(root, compile(t, root, "rw .", "rw ./a/b", "ro ./a/b/c/secret", "rw ./x/y"))
+	for _, name := range []string{"a", "a/b/c", "x", "x/y/.git"} {
+		if got[name] != "pinned" {
+			t.Errorf("%s lies on the way to a read-only path in nested writable grants: %q, want pinned", name, got[name])
+		}
+	}
 }
