@@ -101,7 +101,11 @@ func (c *compiler) protectPartly(dir string) error {
 		name := p.Name
 		for i := range len(name) {
 			if name[i] == '/' && strings.HasSuffix(dir, "/"+name[:i]) {
-				if err := c.protectPath(filepath.Join(dir, name[i+1:]), Grant{}); err != nil {
+				path := filepath.Join(dir, name[i+1:])
+				if what := kind(path); what != 0 && (what != unix.S_IFDIR || !c.isEmpty(path)) {
+					c.note(Found{Kind: FoundName, Path: path})
+				}
+				if err := c.protectPath(path, Grant{}); err != nil {
 					return err
 				}
 			}

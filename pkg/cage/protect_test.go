@@ -229,3 +229,32 @@ func TestPinned(t *testing.T) {
 		}
 	}
 }
+
+// A protected name of several elements is refused, protected and reported in a grant that ends within it.
+func TestGrantWithinAProtectedName(t *testing.T) {
+	t.Parallel()
+	root := plant(t, ".config/app/", ".jj/repo/store/")
+	before := compile(t, root, "rw ./.config", "rw ./.jj/repo")
+	for name, want := range map[string]bool{
+		".config/git/config": true, ".config/Git": true, ".config/app/x": false, ".jj/repo/config.toml": true,
+		".jj/repo/store/x": false,
+	} {
+		if _, got := before.Reserved(filepath.Join(root, name)); got != want {
+			t.Errorf("%s: reserved %t, want %t", name, got, want)
+		}
+	}
+	for _, name := range []string{".config/git/config", ".jj/repo/config.toml"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, name), nil, 0o644))
+	}
+	after := compile(t, root, "rw ./.config", "rw ./.jj/repo")
+	found := map[string]bool{}
+	for _, f := range after.Since(before) {
+		found[f.Path] = true
+	}
+	for _, name := range []string{".config/git", ".jj/repo/config.toml"} {
+		if path := filepath.Join(root, name); !found[path] || after.Allows(path, true) {
+			t.Errorf("%s: reported %t, can be written %t", name, found[path], after.Allows(path, true))
+		}
+	}
+}

@@ -113,11 +113,10 @@ func (v *View) Reserved(real string) (string, bool) {
 	if holder == "" || real == holder {
 		return "", false
 	}
-	rel := strings.TrimPrefix(real[len(holder):], "/")
-	part, ok := dsl.ProtectedPart(rel)
-	if !ok {
-		part, ok = v.reservedGit(holder, rel)
+	if part, ok := dsl.ProtectedPartBelow(real, holder); ok {
+		return part, true
 	}
+	part, ok := v.reservedGit(holder, strings.TrimPrefix(real[len(holder):], "/"))
 	return filepath.Join(holder, part), ok
 }
 

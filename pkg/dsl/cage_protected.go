@@ -236,6 +236,17 @@ func ProtectedPart(path string) (string, bool) {
 	return "", false
 }
 
+// ProtectedPartBelow is [ProtectedPart] for the parts of a path that end below dir, a folder around it. They may begin
+// above: git in .config.
+func ProtectedPartBelow(path, dir string) (string, bool) {
+	known := strings.Count(dir, "/") + 1
+	ends := slices.DeleteFunc(protectedEnds(path), func(end int) bool { return end <= known })
+	if len(ends) == 0 {
+		return "", false
+	}
+	return firstParts(path, slices.Min(ends)), true
+}
+
 // innermostProtected is [ProtectedPart] for the innermost part.
 func innermostProtected(path string) (string, bool) {
 	if ends := protectedEnds(path); len(ends) > 0 {
@@ -250,7 +261,7 @@ func firstParts(path string, n int) string { return strings.Join(strings.Split(p
 func protectedEnds(path string) (ends []int) {
 	parts := strings.Split(FoldName(path), "/")
 	if strings.Count(path, "/")+1 != len(parts) {
-		return []int{1} // no element of a real path folds to one with a slash
+		return []int{strings.Count(path, "/") + 1} // no element of a real path folds to one with a slash
 	}
 	for start, first := range parts {
 		if first == ".git" {
