@@ -11,11 +11,27 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// isGit reports whether git keeps a repository or a worktree's part of one in the folder.
+// isGit reports whether git keeps a repository or a worktree's part of one in the folder. In a .git one protected file
+// suffices: a cage can remove the others, and put them back when the file is no longer protected.
 func isGit(dir string) bool {
 	has := func(name string) bool { return kind(filepath.Join(dir, name)) != 0 }
-	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir")) ||
+		holdsGit(dir) && (isRegular(filepath.Join(dir, "config")) || isRegular(filepath.Join(dir, "commondir")))
 }
+
+// holdsGit reports whether a path is a .git, or a place in one for the repository of a submodule or the part of a
+// worktree.
+func holdsGit(dir string) bool {
+	parts := strings.Split(dir, "/")
+	i := slices.Index(parts, ".git") + 1
+	if rest := parts[i:]; i > 0 && len(rest) > 0 {
+		isBranch := slices.Contains(rest, "refs") || slices.Contains(rest, "logs") // it may have the name config
+		return (rest[0] == "modules" || rest[0] == "worktrees") && !isBranch
+	}
+	return i > 0
+}
+
+func isRegular(path string) bool { return kind(path) == unix.S_IFREG }
 
 // inGit reports whether a path is a .git or lies in one. Another folder that [isGit] takes for a repository's may be a
 // project too, because three names suffice for isGit.
@@ -166,7 +182,8 @@ func (c *compiler) followGit(file string) error {
 			target = filepath.Join(from, target)
 		}
 		real, err := filepath.EvalSymlinks(target)
-		if err != nil || !isGit(real) {
+		if err != nil || !isGit(real) && !isRegular(filepath.Join(real, "config")) &&
+			!isRegular(filepath.Join(real, "commondir")) {
 			return nil
 		}
 		if err := c.protectGit(real, worktree); err != nil {

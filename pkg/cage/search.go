@@ -113,7 +113,7 @@ func (c *compiler) search(dir string) error {
 			}
 		}
 		// A folder may be both: an agent can add the names of a repository's folder to a work tree.
-		if head && isGit(at) {
+		if (head || inGit(at)) && isGit(at) {
 			c.noteBare(at)
 			if err := c.protectGit(at, ""); err != nil {
 				return false, err
