@@ -2,6 +2,7 @@ package cage
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,9 +182,11 @@ func (c *compiler) followGit(file string) error {
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(from, target)
 		}
-		real, err := filepath.EvalSymlinks(target)
-		if err != nil || !isGit(real) && !isRegular(filepath.Join(real, "config")) &&
-			!isRegular(filepath.Join(real, "commondir")) {
+		real, err := c.follow(target)
+		if err != nil {
+			return err
+		}
+		if !isGit(real) && !isRegular(filepath.Join(real, "config")) && !isRegular(filepath.Join(real, "commondir")) {
 			return nil
 		}
 		if err := c.protectGit(real, worktree); err != nil {
@@ -204,7 +207,10 @@ func (c *compiler) protectNamed(dir, worktree string) error {
 		switch s.key {
 		case "core.worktree":
 			if path, ok := gitPath(s.value, dir); ok && worktree == "" {
-				worktree = path
+				var err error
+				if worktree, err = c.follow(path); err != nil {
+					return err
+				}
 			}
 		case "extensions.objectformat":
 			if strings.EqualFold(s.value, "sha256") {
@@ -279,8 +285,16 @@ func (c *compiler) protectProgram(command, worktree string) error {
 	words := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`;&|()<>$={}", r) })
 	for _, word := range words[:min(len(words), most)] {
 		path, ok := gitPath(strings.TrimLeft(word, "!"), worktree)
-		if ok && c.holder(path).Writable && c.reached(path) == unix.S_IFREG {
+		if info, err := os.Stat(path); !ok || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		path, err := c.follow(path)
+		if err != nil {
+			return err
+		}
+		if c.holder(path).Writable {
 			c.note(Found{Kind: FoundHookPath, Path: path})
+			c.unname(path)
 			if err := c.protectPath(path, Grant{}); err != nil {
 				return err
 			}
@@ -289,16 +303,24 @@ func (c *compiler) protectProgram(command, worktree string) error {
 	return nil
 }
 
-// protectTarget protects a path named by a configuration of git. Missing parts of the path get a
-// stub if stub is Missing.
+// protectTarget protects a path named by a configuration of git, also if the policy names it: such a path has any name,
+// so a child's policy cannot be checked for it. Missing parts of the path get a stub if stub is Missing. Of a folder
+// with the project in it only the hooks are protected.
 func (c *compiler) protectTarget(path string, stub Grant) error {
+	path, err := c.follow(path)
+	if err != nil {
+		return err
+	}
+	if c.holder(path).Writable {
+		c.note(Found{Kind: FoundHookPath, Path: path})
+	}
+	if Below(c.root, path) {
+		return c.protectHooks(path)
+	}
+	c.unname(path)
 	holder := c.holder(path)
 	if !holder.Writable {
 		return nil
-	}
-	c.note(Found{Kind: FoundHookPath, Path: path})
-	if _, granted := c.named[path]; granted || path == c.root {
-		return c.protectHooks(path)
 	}
 	for at, end := holder.Path, false; !end; {
 		element, _, _ := strings.Cut(strings.TrimPrefix(path[len(at):], "/"), "/")
@@ -312,16 +334,18 @@ func (c *compiler) protectTarget(path string, stub Grant) error {
 			end = true
 		}
 		if end {
+			c.unname(at)
 			return c.protectPath(at, stub)
 		}
 	}
 	return nil
 }
 
-// protectHooks protects the hooks in a folder that the policy grants as a whole.
+// protectHooks protects the hooks in a folder.
 func (c *compiler) protectHooks(dir string) error {
 	for _, name := range hookNames {
 		if path := filepath.Join(dir, name); kind(path) != 0 {
+			c.unname(path)
 			if err := c.protectPath(path, Grant{}); err != nil {
 				return err
 			}
@@ -359,6 +383,7 @@ func (c *compiler) protectGitlink(worktree, link string) error {
 		case 0:
 			return c.protectPath(at, Grant{Dir: true, Missing: true})
 		case unix.S_IFREG:
+			c.unname(at)
 			return c.protectPath(at, Grant{})
 		default:
 			return nil // git goes through no link

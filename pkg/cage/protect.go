@@ -10,6 +10,7 @@ import (
 
 	"kaged.dev/pkg/beneath"
 	"kaged.dev/pkg/dsl"
+	"kaged.dev/pkg/ownpath"
 )
 
 // gitStubs are the stubs of missing protected paths in a repository's folder. A stub in a work tree is a folder,
@@ -114,7 +115,8 @@ func (c *compiler) protectPartly(dir string) error {
 	return nil
 }
 
-// lookAbove protects the contents of the repositories around a grant.
+// lookAbove protects, in a grant, the contents of the repositories around it, and what the repositories name whose work
+// trees are around it.
 func (c *compiler) lookAbove(path string) error {
 	if !c.named[path].Writable {
 		return nil
@@ -124,6 +126,19 @@ func (c *compiler) lookAbove(path string) error {
 			if err := c.protectGit(at, ""); err != nil {
 				return err
 			}
+		}
+		if c.holder(at).Writable {
+			continue // a work tree that the search finds
+		}
+		var err error
+		switch git := filepath.Join(at, ".git"); kind(git) {
+		case unix.S_IFDIR:
+			err = c.protectGit(git, at)
+		case unix.S_IFREG:
+			err = c.followGit(git)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -139,23 +154,47 @@ func (c *compiler) protectPath(path string, stub Grant) error {
 	if !holder.Writable {
 		return nil
 	}
-	switch kind(path) {
+	what := kind(path)
+	switch what {
 	case 0:
 		if !stub.Missing || kind(filepath.Dir(path)) != unix.S_IFDIR {
 			return nil
 		}
 	case unix.S_IFLNK:
-		return invalid(entry{"cage.fs", c.written[holder.Path]},
-			"%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
-				"Put there what it leads to, remove it, or grant the folder without it.", path)
+		return c.refuseLink(path, holder)
 	case unix.S_IFDIR:
 		stub = Grant{Dir: true}
 	default:
 		stub = Grant{}
 	}
+	if what != 0 && c.reached(path) == 0 {
+		_, err := c.follow(path)
+		return err
+	}
 	stub.Path, stub.Protected = path, true
 	c.grants[path] = stub
 	return nil
+}
+
+// follow returns the real path of one that tools outside the cage use. It refuses the policy if the cage can replace a
+// link on the way.
+func (c *compiler) follow(path string) (string, error) {
+	real, err := ownpath.Resolve(path)
+	if err != nil {
+		return filepath.Clean(path), nil // a file is in the way, which is protected then
+	}
+	for _, link := range real.Links() {
+		if holder := c.holder(link); holder.Writable {
+			return "", c.refuseLink(link, holder)
+		}
+	}
+	return real.String(), nil
+}
+
+func (c *compiler) refuseLink(link string, holder Grant) error {
+	return invalid(entry{"cage.fs", c.written[holder.Path]},
+		"%s is a link, which cannot be protected, and tools outside the cage run code that they find behind it. "+
+			"Put there what it leads to, remove it, or grant the folder without it.", link)
 }
 
 // holder returns the deepest grant around a path.
