@@ -112,6 +112,26 @@ func TestSearchOfTexts(t *testing.T) {
 	}
 }
 
+// Each sign of ASCII that is neither a letter nor a digit parts words, and no other character does but those by which
+// Postgres parts them.
+func TestSignsPartWords(t *testing.T) {
+	t.Parallel()
+	_, pool := kept(t)
+	const signs = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+	for r := rune(1); r < 0x250; r++ {
+		text := "left" + string(r) + "right" + string(r) + string(r) + "12" + string(r) + "é"
+		spaced := text
+		if strings.ContainsRune(signs, r) {
+			spaced = strings.ReplaceAll(text, string(r), " ")
+		}
+		var got, want string
+		if err := pool.QueryRow(t.Context(), "select words_of($1)::text, to_tsvector('simple', $2)::text", text, spaced).
+			Scan(&got, &want); err != nil || got != want {
+			t.Errorf("%q: got %s, want %s, %v", text, got, want, err)
+		}
+	}
+}
+
 // A renamed session is found by its new name only.
 func TestSearchOfNames(t *testing.T) {
 	t.Parallel()
