@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,13 +21,15 @@ const (
 	logEvery   = time.Minute
 )
 
-// Health tracks whether a database answers, and whether it accepts writes. It checks the first on its own connection,
-// so that a full pool does not count, and learns the second from failed statements. Create it with [NewHealth], pass it
-// to [Open] and run [Health.Watch]; it is safe for concurrent use.
+// Health tracks whether a database answers, and whether it accepts writes. It learns both from the pool's statements.
+// If none ends for a while, it asks the database itself, if need be on a connection of its own, so that a full pool does
+// not count. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger
 	stall time.Duration
 	probe func(context.Context, pgx.Tx) error
+	begun time.Time
+	heard atomic.Int64 // time of the last answer, as a duration since begun; 0 before the first
 
 	mu      sync.Mutex // guards the fields below
 	stalled error      // non-nil while it does not answer
@@ -41,7 +44,7 @@ type call struct{ cancel context.CancelCauseFunc }
 // NewHealth returns the health of a database that counts as stalled after a silence of stall. probe writes as much as
 // the refused work; its transaction is rolled back.
 func NewHealth(log *slog.Logger, stall time.Duration, probe func(context.Context, pgx.Tx) error) *Health {
-	return &Health{log: log, stall: stall, probe: probe, calls: map[*call]struct{}{}}
+	return &Health{log: log, stall: stall, probe: probe, begun: time.Now(), calls: map[*call]struct{}{}}
 }
 
 // Err returns nil, or fault.Unavailable with the reason: the database does not answer, or it refuses writes.
@@ -89,52 +92,47 @@ func (h *Health) Call(ctx context.Context, f func(context.Context) (any, error))
 
 // Watch checks the database at least every second until ctx ends.
 func (h *Health) Watch(ctx context.Context, pool *pgxpool.Pool) {
-	line := &privateLine{config: pool.Config().ConnConfig.Copy(), probe: h.probe}
-	line.config.Tracer = nil
+	line := newPoolLine(pool, h.probe)
 	defer line.drop()
 	h.watch(ctx, line)
 }
 
-// line is the watcher's own connection.
+// line is the watcher's way to the database.
 type line interface {
 	// ask fails with context.DeadlineExceeded if the database does not answer, and otherwise if it cannot be reached.
 	ask(ctx context.Context) error
 	// try writes and rolls the write back.
 	try(ctx context.Context) error
-	// drop closes the connection; the next ask opens another.
+	// drop closes the watcher's own connection; the next ask opens another if it needs one.
 	drop()
 }
 
-// watch checks l until ctx ends. The time limit of each check is shortened by the interval before it. A request that
-// begins right after an answer therefore ends within the stall time, whether it waits for a connection or not.
+// watch checks l until ctx ends.
 func (h *Health) watch(ctx context.Context, l line) {
 	every := min(watchEvery, h.stall/5)
 	for range (retry.Pauses{First: every, Last: every}).Each(ctx) {
-		h.look(ctx, l, h.stall-every)
+		h.look(ctx, l, every)
 	}
 }
 
-func (h *Health) look(parent context.Context, l line, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(parent, limit)
-	defer cancel()
-	err := l.ask(ctx)
-	switch {
-	case parent.Err() != nil:
-		return
-	case err == nil:
+// look checks l unless a statement was answered less than every ago. The time limit of the check is shortened by the
+// time since the last answer. A request that begins right after an answer therefore ends within the stall time, whether
+// it waits for a connection or not.
+func (h *Health) look(parent context.Context, l line, every time.Duration) {
+	limit := h.stall - every
+	silence, heard := h.silence()
+	if heard && silence < h.stall/2 {
+		limit = h.stall - silence
+	}
+	if heard && silence < every {
 		h.answers()
-	case errors.Is(err, context.DeadlineExceeded):
-		l.drop()
-		h.stalls(err)
-		return
-	default:
-		l.drop() // With an unreachable server every request fails by itself.
+	} else if !h.ask(parent, l, limit) {
 		return
 	}
 	if !h.refuses() {
 		return
 	}
-	ctx, cancel = context.WithTimeout(parent, limit)
+	ctx, cancel := context.WithTimeout(parent, limit)
 	defer cancel()
 	if err := l.try(ctx); err != nil {
 		h.note(err)
@@ -143,42 +141,32 @@ func (h *Health) look(parent context.Context, l line, limit time.Duration) {
 	}
 }
 
-// privateLine is the [line] of Watch: a connection outside the pool, so that a full pool does not count as a silent
-// database.
-type privateLine struct {
-	config *pgx.ConnConfig
-	probe  func(context.Context, pgx.Tx) error
-	conn   *pgx.Conn // nil for none
+// ask asks the database and returns true if it answers.
+func (h *Health) ask(parent context.Context, l line, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(parent, limit)
+	defer cancel()
+	err := l.ask(ctx)
+	switch {
+	case parent.Err() != nil:
+	case err == nil:
+		h.hear()
+		h.answers()
+		return true
+	case errors.Is(err, context.DeadlineExceeded):
+		l.drop()
+		h.stalls(err)
+	default:
+		l.drop() // With an unreachable server every request fails by itself.
+	}
+	return false
 }
 
-func (w *privateLine) ask(ctx context.Context) (err error) {
-	if w.conn == nil {
-		if w.conn, err = pgx.ConnectConfig(ctx, w.config); err != nil {
-			w.conn = nil
-			return err
-		}
-	}
-	return w.conn.Ping(ctx)
-}
+func (h *Health) hear() { h.heard.Store(max(1, int64(time.Since(h.begun)))) }
 
-func (w *privateLine) try(ctx context.Context) error {
-	tx, err := w.conn.Begin(ctx)
-	if err == nil {
-		err = w.probe(ctx, tx)
-		_ = tx.Rollback(ctx)
-	}
-	return err
-}
-
-// drop closes the connection and does not wait for a silent server.
-func (w *privateLine) drop() {
-	if w.conn == nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = w.conn.Close(ctx)
-	w.conn = nil
+// silence returns the time since the last answer, and false if there was none.
+func (h *Health) silence() (time.Duration, bool) {
+	heard := h.heard.Load()
+	return time.Since(h.begun) - time.Duration(heard), heard > 0
 }
 
 func (h *Health) stalls(cause error) {
@@ -218,8 +206,11 @@ func (h *Health) takes() {
 	h.refusal = nil
 }
 
-// note records the failure of a statement.
+// note records the result of a statement.
 func (h *Health) note(err error) {
+	if err == nil || sqlState(err) != "" {
+		h.hear()
+	}
 	why := refusals[sqlState(err)]
 	if why == "" {
 		return

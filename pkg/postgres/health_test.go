@@ -21,10 +21,12 @@ import (
 type script struct {
 	silent  atomic.Bool
 	refusal atomic.Pointer[pgconn.PgError]
+	asks    atomic.Int32
 	drops   atomic.Int32
 }
 
 func (s *script) ask(ctx context.Context) error {
+	s.asks.Add(1)
 	if s.silent.Load() {
 		<-ctx.Done()
 		return ctx.Err()
@@ -90,6 +92,49 @@ func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 						t.Errorf("got %d lines %q, want %d:\n%s", got, what, want, log.String())
 					}
 				}
+			})
+		})
+	}
+}
+
+// While statements are answered, also with refusals of the database, it is not asked. A request that begins after the
+// last answer ends within the stall time of that answer.
+func TestAnsweredStatementsNeedNoQuestion(t *testing.T) {
+	t.Parallel()
+	const stall = 5 * time.Second
+	for _, after := range []time.Duration{0, time.Millisecond, 200 * time.Millisecond, 299 * time.Millisecond} {
+		t.Run(after.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, db := NewHealth(slog.New(slog.DiscardHandler), stall, nil), &script{}
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() { defer close(ended); h.watch(ctx, db) }()
+				for i := range 40 {
+					time.Sleep(300 * time.Millisecond)
+					var err error
+					if i%2 == 1 {
+						err = &pgconn.PgError{Code: "23505"}
+					}
+					h.TraceQueryEnd(t.Context(), nil, pgx.TraceQueryEndData{Err: err})
+				}
+				answered := time.Now()
+				if n := db.asks.Load(); n != 1 { // the one before the first statement
+					t.Errorf("the database was asked %d times, want once", n)
+				}
+				db.silent.Store(true)
+				time.Sleep(after)
+				h.TraceQueryEnd(t.Context(), nil, pgx.TraceQueryEndData{Err: context.Canceled}) // is no answer
+				waiter, done, err := h.Bound(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer done()
+				<-waiter.Done()
+				if waited := time.Since(answered); waited > stall {
+					t.Errorf("got an end %s after the last answer, want it within %s", waited, stall)
+				}
+				stop()
+				<-ended
 			})
 		})
 	}
