@@ -86,6 +86,8 @@ type Database struct {
 	OwnerURL string
 	// URL connects as the services' role; empty means that they connect as the owner and switch to that role.
 	URL string
+	// Embedded means that this process started Postgres for itself.
+	Embedded bool
 }
 
 // Named fails with bad_request if no database is configured, because a service in its own process has no embedded

@@ -18,8 +18,7 @@ var Module = host.Module{
 }
 
 func newModule(env *host.Env) (host.Service, error) {
-	cfg := DefaultConfig()
-	cfg.Operators.RotateSecrets = env.NATS.InProcess != nil
+	cfg := defaults(env)
 	if err := env.Config(&cfg); err != nil {
 		return nil, err
 	}
@@ -52,6 +51,16 @@ func newModule(env *host.Env) (host.Service, error) {
 		LocalConfig: env.ConfigPath.String(),
 		Telemetry:   env.Telemetry,
 	})
+}
+
+// defaults returns the defaults in the environment of the process.
+func defaults(env *host.Env) Config {
+	cfg := DefaultConfig()
+	cfg.Operators.RotateSecrets = env.NATS.InProcess != nil
+	if env.Database.Embedded {
+		cfg.DatabaseConns = embeddedConns
+	}
+	return cfg
 }
 
 // workspaces returns the names of the configured workspaces.

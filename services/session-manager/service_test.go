@@ -38,6 +38,19 @@ func TestLifecycle(t *testing.T) {
 	})
 }
 
+// A daemon with an embedded Postgres opens fewer connections to it, unless the configuration names a number.
+func TestConnectionsToAnEmbeddedPostgres(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		database host.Database
+		want     int
+	}{{host.Database{Embedded: true}, 3}, {host.Database{}, 4}} {
+		if got := defaults(&host.Env{Database: c.database}).DatabaseConns; got != c.want {
+			t.Errorf("embedded %t: got %d connections, want %d", c.database.Embedded, got, c.want)
+		}
+	}
+}
+
 // If its stores are unreachable, session-manager runs, refuses requests with the name of the missing store, and
 // stops on request.
 func TestStoresAway(t *testing.T) {

@@ -69,7 +69,7 @@ func openStores(ctx context.Context, opts Options, file *config.File, log *slog.
 		return nil, err
 	}
 	if s.postgres != nil {
-		s.database = host.Database{OwnerURL: s.postgres.OwnerURL(), URL: s.postgres.URL()}
+		s.database = host.Database{OwnerURL: s.postgres.OwnerURL(), URL: s.postgres.URL(), Embedded: true}
 	}
 	if s.bus != nil {
 		s.nats.InProcess = s.bus
