@@ -66,7 +66,7 @@ func (s *Server) Run(stream runStream) error {
 func (s *Server) loopDeps(tools loop.Tools, stopping <-chan struct{}) loop.Deps {
 	return loop.Deps{
 		Models: s.deps.Models, Tools: tools, Prices: s.deps.Prices, Log: s.deps.Log, Watch: s.deps.Watch,
-		Stopping: stopping, Limits: s.deps.Limits, Memories: s.deps.Memories, Meters: &s.meters,
+		Stopping: stopping, Limits: s.deps.Limits, Memories: s.deps.Memories, Meters: &s.meters, Beat: &s.beat,
 		Hooks: s.deps.Hooks, CagesOnly: s.deps.CagesOnly,
 	}
 }

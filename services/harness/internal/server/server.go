@@ -50,7 +50,9 @@ type Server struct {
 	deps Deps
 	// meters are the corrections of token estimates.
 	meters loop.Meters
-	talks  *talks
+	// beat counts the streams of all runs.
+	beat  loop.Beat
+	talks *talks
 
 	runs     sync.WaitGroup // active runs
 	helpers  sync.WaitGroup // the goroutines of runs and of Drain

@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/clip"
@@ -16,14 +17,29 @@ const largestDelta = 32 << 10
 // publish to the bus and a write to a socket, so thousands of pieces a second cost at most 200 deltas.
 const deltaWindow = 5 * time.Millisecond
 
+// manyStreams is the number of streams from which on they send their deltas at the same moments.
+const manyStreams = 16
+
+// Beat counts the streams of a process. From [manyStreams] on, all of them send their deltas at the same moments,
+// [deltaWindow] apart: whoever carries the deltas on is then woken once for many of them, and not for each. The zero
+// Beat has no streams; it is safe for concurrent use.
+type Beat struct{ streams atomic.Int64 }
+
+// wait returns the time from now to the next common moment, at most deltaWindow. The moments follow the wall clock, so
+// that streams need no common state; a step of the clock only moves them.
+func (b *Beat) wait(now time.Time) time.Duration {
+	return deltaWindow - time.Duration(now.UnixNano())%deltaWindow
+}
+
 // coalescer gathers the pieces of a model's answer, so that thousands of pieces cost few events. The first piece
-// after a pause is sent at once. A later piece is sent at the end of the window that began with the last delta. A
-// change between text and thinking sends the gathered text. The lock is held while sending, which keeps the order; a
-// blocked sink blocks add.
+// after a pause is sent at once. A later piece is sent at the end of the window that began with the last delta. Among
+// many streams, each piece but the answer's first is sent at the next moment of the beat. A change between text and
+// thinking sends the gathered text. The lock is held while sending, which keeps the order; a blocked sink blocks add.
 //
 // It has one timer. close stops the timer and waits for a running flush.
 type coalescer struct {
 	emit func(contract.Event) error
+	beat *Beat
 
 	mu       sync.Mutex // guards the fields below
 	timer    *time.Timer
@@ -35,8 +51,9 @@ type coalescer struct {
 	err      error // the sink's error; all text after it is dropped
 }
 
-func newCoalescer(emit func(contract.Event) error) *coalescer {
-	return &coalescer{emit: emit}
+func newCoalescer(beat *Beat, emit func(contract.Event) error) *coalescer {
+	beat.streams.Add(1)
+	return &coalescer{emit: emit, beat: beat}
 }
 
 // add adds a piece. It fails with the sink's error.
@@ -53,13 +70,25 @@ func (c *coalescer) add(thinking bool, text string) error {
 		c.flush()
 	case c.armed:
 	default:
-		if pause := time.Since(c.last); pause >= deltaWindow {
-			c.flush()
-		} else {
-			c.arm(deltaWindow - pause)
-		}
+		c.schedule()
 	}
 	return c.err
+}
+
+// schedule sends the waiting text now or arms the timer. The caller holds mu.
+func (c *coalescer) schedule() {
+	now := time.Now()
+	pause := now.Sub(c.last)
+	switch {
+	case c.last.IsZero():
+		c.flush()
+	case c.beat.streams.Load() >= manyStreams:
+		c.arm(c.beat.wait(now))
+	case pause >= deltaWindow:
+		c.flush()
+	default:
+		c.arm(deltaWindow - pause)
+	}
 }
 
 func (c *coalescer) arm(d time.Duration) {
@@ -109,7 +138,10 @@ func (c *coalescer) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.flush()
-	c.closed = true
+	if !c.closed {
+		c.closed = true
+		c.beat.streams.Add(-1)
+	}
 	if c.timer != nil {
 		c.timer.Stop()
 	}

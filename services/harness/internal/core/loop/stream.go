@@ -44,7 +44,7 @@ type reader struct {
 func (v *invocation) stream(
 	ctx context.Context, driver llm.Driver, req llm.Request, target llm.Target,
 ) (answer, error) {
-	rd := &reader{run: v, began: time.Now(), text: newCoalescer(v.emit), out: answer{target: target}}
+	rd := &reader{run: v, began: time.Now(), text: newCoalescer(v.deps.Beat, v.emit), out: answer{target: target}}
 	if hold := req.Hold; hold != nil {
 		req.Hold = func(ctx context.Context, body llm.Body) error {
 			defer func() { rd.began = time.Now() }()

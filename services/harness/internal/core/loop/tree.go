@@ -50,6 +50,9 @@ func New(deps Deps, start Start, sink Sink) *Tree {
 	if deps.Watch == nil {
 		deps.Watch = unwatched{}
 	}
+	if deps.Beat == nil {
+		deps.Beat = new(Beat)
+	}
 	t := &Tree{
 		deps: deps, start: start, sink: sink, routes: start.Routes, ends: map[string]context.CancelCauseFunc{},
 		book: budget.NewBook(), entries: start.Ledger.Entries, lastEntry: start.Ledger.Seq,

@@ -87,6 +87,8 @@ type Deps struct {
 	Memories *llm.Memories
 	// Meters may be nil.
 	Meters *Meters
+	// Beat is shared by all runs of the process; nil uses one of the run's own.
+	Beat *Beat
 	// Hooks are called, in this order, at compactions and at the beginning of sessions.
 	Hooks []Hook
 	// CagesOnly refuses agents without a cage.
