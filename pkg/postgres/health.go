@@ -22,8 +22,8 @@ const (
 )
 
 // Health tracks whether a database answers, and whether it accepts writes. It learns both from the pool's statements.
-// If none ends for a while, it asks the database itself, if need be on a connection of its own, so that a full pool does
-// not count. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it is safe for concurrent use.
+// If none ends for a while, it asks the database itself, if need be on a connection of its own, so that a full pool
+// does not count. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger
 	stall time.Duration
