@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	languageRounds   = 300
+	languageRounds   = 3000 // the p99 is the 30th slowest
+	partRounds       = 300
 	diagnosticRounds = 40
 	// The targets are the excess over the bare server, in milliseconds.
 	languageTarget, languageTail, languageSockets, diagnosticTarget = 0.4, 1, 1.5, 5
@@ -141,11 +142,12 @@ func mainText(state int) string {
 	return "package main\n\nimport \"example.com/m/part1\"\n\nfunc main() {\n\tprintln(part1.Total(" + value + "))\n}\n"
 }
 
-// questions measures hovers and definitions alternately. The floor of kaged in one process is the bare client preceded
-// by a message to another process and back over a pipe, because kaged is called over a pipe too. The notes have the
-// parts that no query can do without: the same call for the state of the servers, which asks no server, a call of a
-// tool that does not exist, and an RPC without work (a call over sockets has two). Each round measures the floor
-// twice; the note of the p99 has both values, because their difference is chance.
+// questions measures hovers and definitions, each call after one of its floor. The floor of kaged in one process is the
+// bare client preceded by a message to another process and back over a pipe, because kaged is called over a pipe too.
+// There are no other calls between the two: all servers are asked equally often, so each has its code and data in the
+// processors' caches as much as the other. The notes have the parts that no query can do without: the same call for the
+// state of the servers, which asks no server, a call of a tool that does not exist, and an RPC without work (a call
+// over sockets has two).
 func (l *languages) questions(
 	ctx context.Context, bare *bareServer, one *session, sockets func(map[string]any) (string, error), ping func() error,
 ) (figures []Figure, err error) {
@@ -154,6 +156,17 @@ func (l *languages) questions(
 		return nil, err
 	}
 	defer pipe.stop()
+	state := func(call func(map[string]any) (string, error)) func() error {
+		return func() error {
+			_, err := call(map[string]any{"action": "status"})
+			return err
+		}
+	}
+	parts, err := alternate(partRounds, state(one.call), one.nothing, state(sockets), ping)
+	if err != nil {
+		return nil, err
+	}
+	part := func(i int) float64 { return ms(percentile(parts[i], 50)) }
 	for _, action := range []string{"hover", "definition"} {
 		params := map[string]any{
 			"action": action, "path": "main.go", "line": placeLine + 1, "character": placeCharacter + 1,
@@ -167,47 +180,38 @@ func (l *languages) questions(
 				return err
 			}
 		}
-		state := func(call func(map[string]any) (string, error)) func() error {
-			return func() error {
-				_, err := call(map[string]any{"action": "status"})
-				return err
-			}
-		}
-		piped := func() error { return errors.Join(pipe.turn(), bare.ask(ctx, action)) }
-		took, err := alternate(
-			func() error { return bare.ask(ctx, action) }, ask(one.call), ask(sockets), piped, state(one.call),
-			state(sockets), ping, one.nothing, piped,
+		direct := func() error { return bare.ask(ctx, action) }
+		within, err := alternate(
+			languageRounds, func() error { return errors.Join(pipe.turn(), direct()) }, ask(one.call),
 		)
 		if err != nil {
 			return figures, err
 		}
-		middle := func(i int) float64 { return ms(percentile(took[i], 50)) }
-		tail := func(i int) float64 { return ms(percentile(took[i], 99)) }
-		floor := middle(3)
-		figures = append(figures,
-			Figure{
-				Name: "language/" + action, Value: middle(1), Unit: "ms", Floor: floor,
-				Target: floor + languageTarget, Spread: spread(took[1]),
-				Note: fmt.Sprintf("one process; its state %.2f, no tool %.2f", middle(4), middle(7)),
-			},
-			Figure{
-				Name: "language/" + action + "-p99", Value: tail(1), Unit: "ms", Floor: tail(3),
-				Target: tail(3) + languageTail,
-				Note:   fmt.Sprintf("the floor once more %.2f; no tool %.2f", tail(8), tail(7)),
-			},
-			Figure{
-				Name: "language/" + action + "-sockets", Value: middle(2), Unit: "ms", Floor: middle(0),
-				Target: middle(0) + languageSockets, Spread: spread(took[2]),
-				Note: fmt.Sprintf("state %.2f; one of two RPCs, without work %.2f", middle(5), middle(6)),
-			})
+		across, err := alternate(languageRounds, direct, ask(sockets))
+		if err != nil {
+			return figures, err
+		}
+		figure := func(name string, took [][]time.Duration, p, more float64) Figure {
+			floor := ms(percentile(took[0], p))
+			return Figure{
+				Name: "language/" + action + name, Value: ms(percentile(took[1], p)), Unit: "ms", Floor: floor,
+				Target: floor + more,
+			}
+		}
+		middle, tail := figure("", within, 50, languageTarget), figure("-p99", within, 99, languageTail)
+		remote := figure("-sockets", across, 50, languageSockets)
+		middle.Spread, remote.Spread = spread(within[1]), spread(across[1])
+		middle.Note = fmt.Sprintf("one process; its state %.2f, no tool %.2f", part(0), part(1))
+		remote.Note = fmt.Sprintf("state %.2f; one of two RPCs, without work %.2f", part(2), part(3))
+		figures = append(figures, middle, tail, remote)
 	}
 	return figures, nil
 }
 
 // alternate makes calls one after the other, many rounds, and returns the times of each.
-func alternate(calls ...func() error) ([][]time.Duration, error) {
+func alternate(rounds int, calls ...func() error) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(calls))
-	for round := range languageRounds + 10 {
+	for round := range rounds + 10 {
 		for i, call := range calls {
 			begun := time.Now()
 			if err := call(); err != nil {
