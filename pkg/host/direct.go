@@ -26,7 +26,8 @@ import (
 // with unavailable before the service has started and after it has stopped. There are no stats handlers, so a host with
 // tracing does not use it.
 //
-// Each call has one goroutine, which runs the handler; stop waits for it. A unary call with [rpc.InPlace] has none.
+// Each call has one goroutine, which runs the handler; stop waits for it. A unary call with [rpc.InPlace] has none, nor
+// has a call by [rpc.Each], whose messages to the caller are not cloned.
 type direct struct {
 	name   string
 	unary  grpc.UnaryServerInterceptor
@@ -227,16 +228,27 @@ func (t *transport) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// tell sets the options of the caller that receive the header and the trailer.
-func (t *transport) tell(opts []grpc.CallOption) {
+// Header returns the header, and Trailer the trailer, as far as the handler has set them.
+func (t *transport) Header() metadata.MD {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.header
+}
+
+func (t *transport) Trailer() metadata.MD {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.trailer
+}
+
+// tell sets the options of the caller that receive the header and the trailer.
+func (t *transport) tell(opts []grpc.CallOption) {
 	for _, o := range opts {
 		switch o := o.(type) {
 		case grpc.HeaderCallOption:
-			*o.HeaderAddr = t.header
+			*o.HeaderAddr = t.Header()
 		case grpc.TrailerCallOption:
-			*o.TrailerAddr = t.trailer
+			*o.TrailerAddr = t.Trailer()
 		}
 	}
 }

@@ -9,12 +9,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"kaged.dev/pkg/rpc"
 )
 
 // NewStream opens a stream. It lasts as long as its context or its handler: a held cage depends on that.
 func (d *direct) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, name string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
+	if receive := rpc.Receiver(opts); receive != nil {
+		return &each{transport: &transport{method: name}, direct: d, ctx: ctx, opts: opts, receive: receive}, nil
+	}
 	c, err := d.enter(ctx, name)
 	if err != nil {
 		return nil, err
@@ -69,16 +74,10 @@ func (s *clientSide) Header() (metadata.MD, error) {
 	case <-s.ctx.Done():
 		return nil, s.direct.answer(status.FromContextError(s.ctx.Err()).Err())
 	}
-	s.transport.mu.Lock()
-	defer s.transport.mu.Unlock()
-	return s.transport.header, nil
+	return s.transport.Header(), nil
 }
 
-func (s *clientSide) Trailer() metadata.MD {
-	s.transport.mu.Lock()
-	defer s.transport.mu.Unlock()
-	return s.transport.trailer
-}
+func (s *clientSide) Trailer() metadata.MD { return s.transport.Trailer() }
 
 func (s *clientSide) CloseSend() error {
 	s.closing.Do(func() { close(s.closed) })

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
@@ -230,6 +232,9 @@ func (b *Bench) Call(ctx context.Context, as Caller, call Call) (Outcome, error)
 // patience is the time that a cancelled call has to end, before its records are abandoned.
 const patience = 5 * time.Second
 
+// events is the stream of a call.
+type events = grpc.ServerStreamingClient[toolrunnerv1.RunToolEvent]
+
 // run sends one request and returns its last event.
 func (b *Bench) run(
 	ctx context.Context, req *toolrunnerv1.RunToolRequest, show func(string),
@@ -239,19 +244,21 @@ func (b *Bench) run(
 		return err
 	})
 	defer stop()
-	stream, err := b.tools.RunTool(lasting, req)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		event, err := stream.Recv()
-		if err != nil {
-			return nil, fault.From(err)
+	var last *toolrunnerv1.RunToolEvent
+	err := rpc.Each(func(opts ...grpc.CallOption) (events, error) {
+		return b.tools.RunTool(lasting, req, opts...)
+	}, func(event *toolrunnerv1.RunToolEvent) {
+		if event.GetOutput() != nil {
+			show(event.GetOutput().GetText())
+		} else {
+			last = event
 		}
-		if event.GetOutput() == nil {
-			_, _ = stream.Recv() // the end of the stream follows at once
-			return event, nil
-		}
-		show(event.GetOutput().GetText())
+	})
+	switch {
+	case last != nil:
+		return last, nil
+	case err == nil:
+		err = io.EOF
 	}
+	return nil, fault.From(err)
 }
