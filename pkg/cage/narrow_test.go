@@ -192,3 +192,35 @@ func TestNarrowOfBothSpellings(t *testing.T) {
 		t.Error("a folder that the agent above may only read is writable by its other spelling")
 	}
 }
+
+// Without protected names, the access of a policy as it is compared for an approval is that of its view, in both
+// spellings and below ancestors.
+func TestAccessIsThatOfTheView(t *testing.T) {
+	t.Parallel()
+	top := plant(t, "a/b/c/f", "a/b/d/", "a/e", "b/c/", "f")
+	root := filepath.Join(top, "a")
+	var places []string
+	must(t, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+		places = append(places, path)
+		return err
+	}))
+	rapid.Check(t, func(t *rapid.T) {
+		policy := somePolicy(t, "root", root, places)
+		for level := range 3 {
+			v := viewOf(t, policy, root)
+			for _, p := range places {
+				want := dsl.NoAccess
+				switch {
+				case v.Allows(p, true):
+					want = dsl.WriteAccess
+				case v.Allows(p, false):
+					want = dsl.ReadAccess
+				}
+				if got := policy.Access(root, p); got != want {
+					t.Fatalf("%s: %q, the view has %q\n%s", p, got, want, shown(policy))
+				}
+			}
+			policy = fitting(t, policy, somePolicy(t, "level "+strconv.Itoa(level), root, places))
+		}
+	})
+}

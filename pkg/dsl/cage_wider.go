@@ -42,7 +42,7 @@ func Wider(root string, from, to *Cage) []Difference {
 	case to == nil:
 		return []Difference{{"", from.Summary(), "disabled"}}
 	}
-	w := widening{root: root, from: from, to: to}
+	w := widening{root: root, from: from, to: to, before: from.grants(root), after: to.grants(root)}
 	w.paths()
 	w.net()
 	w.rights()
@@ -52,9 +52,10 @@ func Wider(root string, from, to *Cage) []Difference {
 }
 
 type widening struct {
-	root     string
-	from, to *Cage
-	found    []Difference
+	root          string
+	from, to      *Cage
+	before, after grants
+	found         []Difference
 }
 
 func (w *widening) add(key, from, to string) { w.found = append(w.found, Difference{key, from, to}) }
@@ -72,11 +73,12 @@ func (w *widening) paths() {
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(named)) {
-		before, after := w.from.access(w.root, at), w.to.access(w.root, at)
+		before, after := w.before.access(at), w.after.access(at)
 		switch {
 		case after > before:
 			w.add("fs", words(before, named[at]), words(after, named[at]))
-		case w.to.unprotects(w.root, at) && !w.from.unprotects(w.root, at):
+		case after == WriteAccess && w.to.unprotects(w.root, at) &&
+			!(before == WriteAccess && w.from.unprotects(w.root, at)):
 			w.add("fs", words(before, named[at])+", protected", words(after, named[at]))
 		}
 	}
@@ -91,31 +93,62 @@ func words(a Access, path string) string {
 
 // Access returns the cage's access to a path, absolute or relative to the project in the folder root, without regard to
 // protected names.
-func (c *Cage) Access(root, path string) Access { return c.access(root, absolutePath(root, path)) }
+func (c *Cage) Access(root, path string) Access {
+	return c.grants(root).access(absolutePath(root, path))
+}
 
-func (c *Cage) access(root, at string) Access {
-	best, access := "", NoAccess
-	for _, m := range c.FS {
-		holder := absolutePath(root, m.Path)
-		if !within(at, holder) || len(holder) < len(best) {
-			continue
+// grants maps each granted path in absolute form to the access there.
+type grants map[string]Access
+
+// access returns the access of the deepest grant around a path.
+func (g grants) access(at string) Access {
+	for ; ; at = path.Dir(at) {
+		if access, ok := g[at]; ok || at == "/" {
+			return access
 		}
-		best, access = holder, ReadAccess
+	}
+}
+
+// grants returns the grants of the policy after its ReadOnly paths took effect, as pkg/cage compiles them.
+func (c *Cage) grants(root string) grants {
+	type spelling struct {
+		path      string
+		inProject bool
+	}
+	g, asked := grants{}, map[spelling]Access{}
+	for _, m := range c.FS {
+		at, access := absolutePath(root, m.Path), ReadAccess
 		if m.Mode == "rw" {
 			access = WriteAccess
 		}
+		g[at], asked[spelling{at, kindOf(m.Path)}] = access, access
+	}
+	// writableBetween reports whether a writable grant of the given spelling in dir holds the path.
+	writableBetween := func(dir, at string, inProject bool) bool {
+		for at = path.Dir(at); at != dir && within(at, dir); at = path.Dir(at) {
+			if access, ok := asked[spelling{at, inProject}]; ok {
+				return access == WriteAccess && g[at] == WriteAccess
+			}
+		}
+		return false
 	}
 	for _, p := range c.ReadOnly {
-		if access == WriteAccess && within(at, absolutePath(root, p.Path)) {
-			return ReadAccess
+		dir, inProject := absolutePath(root, p.Path), kindOf(p.Path)
+		for _, at := range slices.Sorted(maps.Keys(g)) {
+			if within(at, dir) && asked[spelling{at, inProject}] != WriteAccess && !writableBetween(dir, at, inProject) {
+				g[at] = ReadAccess
+			}
+		}
+		if _, known := g[dir]; !known && g.access(dir) == WriteAccess {
+			g[dir], asked[spelling{dir, inProject}] = ReadAccess, ReadAccess
 		}
 	}
-	return access
+	return g
 }
 
 // unprotects reports whether a writable grant names a path that may be protected, or a path around one.
 func (c *Cage) unprotects(root, at string) bool {
-	return c.access(root, at) == WriteAccess && slices.ContainsFunc(c.FS, func(m Mount) bool {
+	return slices.ContainsFunc(c.FS, func(m Mount) bool {
 		holder := absolutePath(root, m.Path)
 		return m.Mode == "rw" && within(at, holder) && MayBeProtected(strings.TrimPrefix(holder, root))
 	})

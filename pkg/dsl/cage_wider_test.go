@@ -254,3 +254,21 @@ func TestNothingWiderMeansNothingMore(t *testing.T) {
 		t.Errorf("only %d pairs widened nothing; the test says little", narrower)
 	}
 }
+
+// A write grant that an ancestor's read-only folder of the same spelling permits is wider than a read grant.
+func TestWiderBelowAReadOnlyFolder(t *testing.T) {
+	parent := cageOf(t, "fs: [{mode: ro, path: ./a}, {mode: rw, path: ./a/b}, {mode: rw, path: /x}]")
+	child := func(mode string) *Cage {
+		c, excess := Narrow(parent, cageOf(t, "fs: [{mode: rw, path: /x}, {mode: "+mode+", path: ./a/b}]"))
+		if len(excess) > 0 || len(c.ReadOnly) != 1 {
+			t.Fatal(excess, c.ReadOnly)
+		}
+		return c
+	}
+	if got := Wider("/p", child("ro"), child("rw")); len(got) != 1 || got[0].Key != "fs" {
+		t.Errorf("%v", got)
+	}
+	if got := Wider("/p", child("rw"), child("ro")); len(got) != 0 {
+		t.Errorf("narrowing: %v", got)
+	}
+}
