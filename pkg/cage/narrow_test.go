@@ -25,13 +25,31 @@ var forest = []string{
 	"bare/HEAD", "bare/config", "bare/objects/", "bare/refs/", "bare/worktrees/w/HEAD", "bare/worktrees/w/commondir",
 	".config/git/config", "sub/.kaged/project.yaml",
 	"out/x", "out/y/",
+	"a/b/.git/worktrees/w/HEAD", "a/b/.git/worktrees/w/commondir", "a/w/.git", "a/w/.envrc", "a/w/scripts/x",
+	"a/node_modules/m/.git/HEAD", "a/node_modules/m/.git/config", "a/node_modules/m/.git/objects/",
+	"a/node_modules/m/.git/refs/",
+	"a/both/.git/config", "a/both/HEAD", "a/both/objects/", "a/both/refs/", "a/both/.idea/",
+	"a/.GIT/config", "a/.Vscode/x",
+	".git/config", "a/scripts/hooks/pre-commit", "a/tools/watch", "a/b/scripts/x", "inc/shared",
 }
 
-// For random trees and policies, a child's view allows no more than its parent's: over four levels,
-// for both spellings of paths, protected ones included.
+// contents are the files of the forest that lead somewhere.
+var contents = map[string]string{
+	".git/config": "[core]\nhooksPath = a/scripts/hooks\nfsmonitor = a/tools/watch\n" +
+		"[include]\npath = ../inc/shared\n",
+	"a/b/.git/config":                "[core]\nhooksPath = scripts\n",
+	"a/b/.git/worktrees/w/commondir": "../..\n",
+	"a/w/.git":                       "gitdir: ../b/.git/worktrees/w\n",
+}
+
+// For random policies, a child's view allows no more than its parent's: over four levels, for both spellings of paths,
+// protected ones included.
 func TestChildNeverExceedsParent(t *testing.T) {
 	t.Parallel()
 	top := plant(t, forest...)
+	for name, text := range contents {
+		must(t, os.WriteFile(filepath.Join(top, name), []byte(text), 0o644))
+	}
 	root := filepath.Join(top, "a")
 	var places []string
 	must(t, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
@@ -41,7 +59,7 @@ func TestChildNeverExceedsParent(t *testing.T) {
 	probes := slices.Clone(places)
 	for _, place := range places {
 		for _, name := range []string{
-			"new", ".git", ".git/config", "hooks", "hooks/new", "config", "commondir", ".vscode/new", ".envrc", "git/config",
+			"new", ".git", ".git/config", "hooks/new", "config", "commondir", ".vscode/new", ".envrc", "git/config",
 		} {
 			probes = append(probes, filepath.Join(place, name))
 		}
@@ -49,9 +67,23 @@ func TestChildNeverExceedsParent(t *testing.T) {
 	allowed, forbidden := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		parent := somePolicy(t, "root", root, places)
-		for level := range 2 {
+		if rapid.IntRange(0, 5).Draw(t, "git") == 0 {
+			parent.Git = dsl.GitReadOnly
+		}
+		above, err := cage.Compile(parent, root)
+		if err != nil && parent.GitReadOnly() {
+			return // it grants a part of a repository
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for level := range 3 {
 			child := fitting(t, parent, somePolicy(t, "level "+strconv.Itoa(level), root, places))
-			above, below := viewOf(t, parent, root), viewOf(t, child, root)
+			below, err := cage.Compile(child, root)
+			if err != nil && child.GitReadOnly() {
+				return
+			} else if err != nil {
+				t.Fatal(err)
+			}
 			for _, p := range probes {
 				for _, write := range []bool{false, true} {
 					switch {
@@ -65,7 +97,7 @@ func TestChildNeverExceedsParent(t *testing.T) {
 					}
 				}
 			}
-			parent = child
+			parent, above = child, below
 		}
 	})
 	if allowed == 0 || forbidden == 0 {
@@ -223,4 +255,21 @@ func TestAccessIsThatOfTheView(t *testing.T) {
 			policy = fitting(t, policy, somePolicy(t, "level "+strconv.Itoa(level), root, places))
 		}
 	})
+}
+
+// No policy makes a .git file writable, which leads git to a repository, although a child may be granted a .git folder.
+func TestNarrowOfAGitFile(t *testing.T) {
+	t.Parallel()
+	root := plant(t, "w/.git", "r/.git/HEAD", "r/.git/objects/", "r/.git/refs/", "r/.git/config")
+	child, excess := dsl.Narrow(policy("rw ."), policy("rw ./w/.git", "rw ./r/.git"))
+	if len(excess) > 0 {
+		t.Fatal(excess)
+	}
+	v, err := cage.Compile(child, root)
+	must(t, err)
+	for name, want := range map[string]bool{"w/.git": false, "r/.git/index": true, "r/.git/config": false} {
+		if v.Allows(filepath.Join(root, name), true) != want {
+			t.Errorf("%s: write %t, want %t", name, !want, want)
+		}
+	}
 }

@@ -30,7 +30,11 @@ func (c *compiler) protect() error {
 			return err
 		}
 		g := c.named[path]
-		if g.Writable && g.Dir && filepath.Base(path) == ".git" {
+		if !g.Dir && dsl.FoldName(filepath.Base(path)) == ".git" {
+			// It leads git to a repository, and a child's policy cannot be checked for it: a folder of this name is granted.
+			c.unname(path)
+		}
+		if g.Writable && g.Dir && filepath.Base(path) == ".git" && !c.leftOut(path) {
 			// Empty writable folders too: no other rule protects a repository made in one later.
 			if err := c.protectGit(path, filepath.Dir(path)); err != nil {
 				return err
@@ -122,7 +126,7 @@ func (c *compiler) lookAbove(path string) error {
 		return nil
 	}
 	for at := path; at != "/"; at = filepath.Dir(at) {
-		if isGit(at) {
+		if isGit(at) && !c.leftOut(at) {
 			if err := c.protectGit(at, ""); err != nil {
 				return err
 			}

@@ -90,6 +90,17 @@ func (c *compiler) walk(
 	return true, nil
 }
 
+// leftOut reports whether the search of the outermost writable grant around a path leaves the path out. A grant inside
+// makes no difference: a child without that grant could write more than its parent.
+func (c *compiler) leftOut(path string) bool {
+	for at := path; c.holder(filepath.Dir(at)).Writable; at = filepath.Dir(at) {
+		if slices.Contains(unsearched, filepath.Base(at)) {
+			return true
+		}
+	}
+	return false
+}
+
 // isObjects reports whether a folder is one of git's 256 object folders.
 func isObjects(dir, name string) bool {
 	return len(name) == 2 && filepath.Base(dir) == "objects" && strings.Trim(name, "0123456789abcdef") == ""
