@@ -54,6 +54,8 @@ func TestCodeLspMissingParameters(t *testing.T) {
 			t.Errorf("%s answered %s, want invalid_params about %s", input, got, field)
 		}
 	}
+	c.want(c.lsp(`{"action":"hover","path":"a.go","symbol":"a"}`),
+		`"field":"line"`, `symbol is a text of that line`, `the action symbols with the scope workspace`)
 }
 
 // T-LSP-SYM-03, -DIAG-01, -CA-01: the number of symbols is limited, diagnostics are selected by severity, and code
@@ -78,4 +80,15 @@ func TestCodeLspChoices(t *testing.T) {
 		`"include_diagnostics":false}`)); strings.Contains(got, `"kind":"quickfix"`) {
 		t.Errorf("fixes of diagnostics are among %s", got)
 	}
+}
+
+// T-LSP-CFG-08: the server of a project with a caged agent is looked for in a cage, also for a caller without one, and
+// the error says whose cage that is.
+func TestMissingServerOfACagedProject(t *testing.T) {
+	t.Parallel()
+	c := besidePool(t, "[lsp.servers.go]\ncommand = [\"/nowhere/gopls\"]\n")
+	c.write("a.go", "package a\n")
+	c.want(c.lsp(`{"action":"hover","path":"a.go","line":1,"character":0}`, func(x *toolrunnerv1.ToolContext) {
+		x.ProjectCaged = true
+	}), `"lsp_server_not_found"`, `/nowhere/gopls, is not in its cage. To install it: `)
 }

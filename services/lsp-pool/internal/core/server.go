@@ -318,7 +318,7 @@ func (s *server) notStarted(err error, command []string) error {
 	}
 	where := "on PATH"
 	if s.isCaged() {
-		where = "in the agent's cage"
+		where = "in its cage" // that of the server: its caller may have none
 	}
 	first := slices.Concat(s.entry.Commands...)
 	return fault.Wrap(err, fault.LspServerNotFound,

@@ -212,6 +212,9 @@ func (p *codeLspParams) missing() error {
 	case p.Path == "" && p.Action != "status" && p.Action != "reload" && !(p.Action == "symbols" &&
 		p.Scope == "workspace" && p.Lang != ""):
 		return lacks("path")
+	case slices.Contains(lspPlaced, p.Action) && p.Line == nil && p.Symbol != "":
+		return fault.New(fault.InvalidParams, "line is required for the action %s: symbol is a text of that line. To look "+
+			"for a name in the project, use the action symbols with the scope workspace.", p.Action).With("field", "line")
 	case slices.Contains(lspPlaced, p.Action) && p.Line == nil:
 		return lacks("line")
 	case slices.Contains(lspPlaced, p.Action) && p.Character == nil && p.Symbol == "":
