@@ -1,6 +1,8 @@
 import type { Answer, Approval, Frame, Session, SessionMessage, SessionSocket, SessionStream, SocketState } from "@kaged/client";
 import { kaged, KagedError } from "./api";
 import { interactive } from "./marks";
+import { older, type Density } from "./rows";
+import { inSlices, nextTask } from "./slices";
 import { Transcript, type Log } from "./transcript";
 
 /** The number of messages of the first page, of an older page that is read while the reader scrolls, and of a page of all. */
@@ -38,6 +40,8 @@ export class SessionView {
   loaded = $state(false);
   /** Counts compactions that ended or were undone. */
   compacted = $state(0);
+  /** How much is shown, for the rows that are prepared. */
+  density: Density = "normal";
   readonly transcript = new Transcript();
   private socket: SessionSocket | null = null;
   private queue: Frame[] = [];
@@ -68,6 +72,8 @@ export class SessionView {
   private last = "";
   private news: Promise<void> | null = null;
   private olderPage: Promise<void> | null = null;
+  /** Whether all older messages are being read. */
+  private all = false;
 
   constructor(readonly id: string) {
     this.painted.port1.onmessage = () => { this.spare -= Math.min(mostCost, performance.now() - this.drawn); };
@@ -358,29 +364,39 @@ export class SessionView {
     return (this.olderPage ??= this.readOlderPage(limit).finally(() => (this.olderPage = null)));
   }
 
+  /** readOlderPage reads a page and prepares its rows in pieces. They are drawn at the end, unless all pages are read. */
   private async readOlderPage(limit: number): Promise<void> {
-    if (!this.cursor || this.gone) return;
+    // The caller scrolls.
+    await nextTask();
+    const { cursor } = this;
+    if (!cursor || this.gone) return;
     this.reading = true;
+    const over = () => this.gone || this.cursor !== cursor;
     try {
-      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor: this.cursor });
-      this.transcript.older(page.items, page.turns_before ?? 0);
+      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor });
+      await inSlices(older(this.transcript, page.items, page.turns_before ?? 0, this.density, !this.all), over);
+      if (over()) return;
       this.cursor = page.next_cursor;
-      // Reading the answer and drawing its rows are two tasks, so that neither is long.
-      await new Promise((done) => setTimeout(done));
+      if (this.all) return;
       this.older = this.cursor !== null;
       this.tick++;
     } catch (error) {
       if (!(error instanceof KagedError && error.code === "unreachable")) this.error = error;
+    } finally {
+      this.reading = this.all;
     }
-    this.reading = false;
   }
 
-  /** readAll reads until the first message. */
+  /** readAll reads until the first message, and draws the rows of all pages at once. */
   async readAll(): Promise<void> {
+    this.all = true;
     for (let cursor: string | null = ""; this.cursor && this.cursor !== cursor && !this.gone; ) {
       cursor = this.cursor;
       await this.readOlder(fullPage);
     }
+    this.all = this.reading = false;
+    this.older = this.cursor !== null;
+    this.tick++;
   }
 
   private async readApprovals(): Promise<void> {
