@@ -39,7 +39,7 @@ func TestLateDetailsMoveNoButton(t *testing.T) {
 	b.before(t, holdAnswers)
 	b.held(t, w, "/sessions/"+id, "context-estimate|standing-approvals")
 	b.until(t, "the buttons are there", `document.querySelector(".details .actions button.deny")`)
-	places := `JSON.stringify([...document.querySelectorAll(".details button")].map(one => [one.innerText, one.offsetTop]))`
+	places := `JSON.stringify([...document.querySelectorAll(".details button")].map(b => [b.innerText, b.offsetTop]))`
 	before := eval[string](t, b, places)
 	eval[bool](t, b, `(release(), true)`)
 	b.until(t, "the use of the context is there", `document.querySelector(".details meter")`)
