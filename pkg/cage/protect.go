@@ -119,8 +119,8 @@ func (c *compiler) protectPartly(dir string) error {
 	return nil
 }
 
-// lookAbove protects, in a grant, the contents of the repositories around it, and what the repositories name whose work
-// trees are around it.
+// lookAbove finds the repositories around a grant and those whose work trees are around it. In the grant, it protects
+// their contents and the paths that their configuration names.
 func (c *compiler) lookAbove(path string) error {
 	if !c.named[path].Writable {
 		return nil

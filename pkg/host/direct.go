@@ -26,8 +26,8 @@ import (
 // with unavailable before the service has started and after it has stopped. There are no stats handlers, so a host with
 // tracing does not use it.
 //
-// Each call has one goroutine, which runs the handler; stop waits for it. A unary call with [rpc.InPlace] has none, nor
-// has a call by [rpc.Each], whose messages to the caller are not cloned.
+// Each call has one goroutine, which runs the handler; stop waits for it. A unary call with [rpc.InPlace] and a call by
+// [rpc.Each] run on the caller's goroutine; the messages of the latter are not cloned.
 type direct struct {
 	name   string
 	unary  grpc.UnaryServerInterceptor

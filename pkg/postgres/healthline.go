@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// poolLine is the [line] of [Health.Watch]. It asks on an idle connection of the pool. Its own connection is for a pool
-// that has none, or whose connection stays silent: neither a full pool nor one broken connection is a silent database.
+// poolLine is the [line] of [Health.Watch]. It asks on an idle connection of the pool. If there is none, or if it stays
+// silent, it asks on a connection of its own: the database may answer behind a full pool or a broken connection.
 // It closes its own connection once the pool's is enough again, because each costs the server some 10 MB.
 type poolLine struct {
 	pool   *pgxpool.Pool

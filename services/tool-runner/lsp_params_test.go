@@ -83,7 +83,7 @@ func TestCodeLspChoices(t *testing.T) {
 }
 
 // T-LSP-CFG-08: the server of a project with a caged agent is looked for in a cage, also for a caller without one, and
-// the error says whose cage that is.
+// the error names the owner of that cage.
 func TestMissingServerOfACagedProject(t *testing.T) {
 	t.Parallel()
 	c := besidePool(t, "[lsp.servers.go]\ncommand = [\"/nowhere/gopls\"]\n")

@@ -23,7 +23,7 @@ const deltaWindow = 5 * time.Millisecond
 const manyStreams = 64
 
 // Beat counts the streams of a process. From [manyStreams] on, all of them send their deltas at the same moments,
-// [deltaWindow] apart: whoever carries the deltas on is then woken once for many of them, and not for each. The zero
+// [deltaWindow] apart: the goroutines that carry the deltas on wake once for many streams. The zero
 // Beat has no streams; it is safe for concurrent use.
 type Beat struct{ streams atomic.Int64 }
 
