@@ -145,12 +145,12 @@ func TestPartsOfARepository(t *testing.T) {
 			[]string{".git/modules/m/config", ".git/modules/m/hooks/post-checkout"},
 		},
 		"a folder elsewhere": {
-			[]string{"rw ."}, []string{"store/config", "work/file"}, []string{"store/config"},
+			[]string{"rw ."}, []string{"store/config", "checkout/file"}, []string{"store/config"},
 		},
 	} {
 		root := plant(t, append(bare(".git/"), tt.files...)...)
 		if name == "a folder elsewhere" {
-			must(t, os.WriteFile(root+"/work/.git", []byte("gitdir: ../store\n"), 0o644))
+			must(t, os.WriteFile(root+"/checkout/.git", []byte("gitdir: ../store\n"), 0o644))
 		}
 		v := compile(t, root, tt.grants...)
 		for _, path := range tt.protected {
