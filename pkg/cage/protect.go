@@ -119,8 +119,8 @@ func (c *compiler) protectPartly(dir string) error {
 	return nil
 }
 
-// lookAbove finds the repositories around a grant and those whose work trees are around it. In the grant, it protects
-// their contents and the paths that their configuration names.
+// lookAbove protects the paths of a grant that belong to a repository around it, or that the configuration of such a
+// repository names.
 func (c *compiler) lookAbove(path string) error {
 	if !c.named[path].Writable {
 		return nil

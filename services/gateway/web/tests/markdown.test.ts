@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Parts, parse, parsed, type Part } from "../src/lib/markdown";
+import { Parts, parse, type Part } from "../src/lib/markdown";
 
 const shapes = (parts: Part[]) => parts.map((part) => `${part.at}:${part.code ? "code" : part.joined ? "joined" : ""}:${part.text}`);
 const whole = (parts: Part[]) => parts.map((part) => part.text).join("");
@@ -100,13 +100,4 @@ test("a text that grows has the tree of the text that is there at once", () => {
       if (!grown.wait) assert.equal(tree(parts), tree(new Parts().of(text, true)), JSON.stringify(text));
     }
   }
-});
-
-test("a long text is parsed in pieces, and drawing it finds its trees", () => {
-  const text = Array.from({ length: 200 }, (_, i) => `Part *${i}* of ${long(30)}.`).join("\n\n");
-  const pieces = [...parsed(text)].length;
-  assert.ok(pieces > 5, `${pieces} pieces`);
-  const before = new Parts().of(text, false), again = new Parts().of(text, false);
-  assert.equal(whole(before), text);
-  assert.ok(before.every((part, i) => part.tree === again[i]!.tree), "a tree is parsed once");
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { logRows, older, rowsOf, type Row } from "../src/lib/rows";
+import { logRows, rowsOf, type Row } from "../src/lib/rows";
 import { Transcript } from "../src/lib/transcript";
 
 const operator = (n: number, run = `r${n}`) => ({ id: `01M${String(2 * n).padStart(23, "0")}`, session_id: "s", role: "operator", content: `question ${n}`, created_at: n, run_id: run, superseded: false }) as never;
@@ -25,25 +25,6 @@ test("pages from the end are laid out in the order of the conversation, and turn
   assert.equal(t.turns, 10);
   assert.deepEqual(texts(rowsOf(t, "normal")).slice(-3), ["10: question 10", "answer 10", "end"]);
   unique(rowsOf(t, "normal"));
-});
-
-test("a page that is added in pieces gives the rows of a whole one, and each turn its number between two pieces", () => {
-  const page = Array.from({ length: 40 }, (_, i) => 60 - i).flatMap((n) => [answer(n, [{ type: "text", text: `# answer ${n}\n\n${"words ".repeat(n * 40)}` }]), operator(n)]);
-  const newest = [answer(62), operator(62), answer(61), operator(61)];
-  const whole = new Transcript(), pieces = new Transcript();
-  for (const t of [whole, pieces]) t.older([...newest] as never, 60);
-  whole.older(page as never, 20);
-  const sizes = new Set<number>();
-  for (const _ of older(pieces, page as never, 20, "normal", true)) {
-    sizes.add(pieces.entries.length);
-    const turns = rowsOf(pieces, "normal").flatMap((row) => (row.kind === "turn" ? [row] : []));
-    assert.deepEqual(turns.map((row) => `${row.n} ${row.turn.text}`), turns.map((_, i) => `${62 - turns.length + 1 + i} question ${62 - turns.length + 1 + i}`));
-    assert.equal(pieces.turns, 62);
-  }
-  assert.ok(sizes.size > 5, `the page came in ${sizes.size} pieces`);
-  assert.deepEqual(texts(rowsOf(pieces, "normal")), texts(rowsOf(whole, "normal")));
-  assert.deepEqual(rowsOf(pieces, "normal").map((row) => row.key), rowsOf(whole, "normal").map((row) => row.key));
-  assert.equal(pieces.before, 20);
 });
 
 test("a message that is read twice is there once, and its marks are the last ones", () => {

@@ -219,20 +219,7 @@ function lengthened(node: unknown, added: string, inText = false): unknown {
 
 /** A cache of the trees of complete texts. */
 const trees = new Map<string, Root | null>();
-const treesKept = 2000;
-/** The length of a text that is parsed in one piece. */
-const piece = 4096;
-
-/** parsed parses a complete text in pieces, so that drawing it later finds the trees. */
-export function* parsed(text: string): Generator<void> {
-  const parts = new Parts();
-  for (let at = piece; at < Math.min(text.length, longest); at += piece) {
-    parts.of(text.slice(0, at), true);
-    yield;
-  }
-  parts.of(text, false);
-  yield;
-}
+const treesKept = 600;
 
 function kept(text: string): Root | null {
   let tree = trees.get(text);

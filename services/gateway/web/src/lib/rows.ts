@@ -1,18 +1,15 @@
-import type { SessionMessage } from "@kaged/client";
 import { shown } from "./blocks";
-import { parsed } from "./markdown";
 import type { Block, Log, ToolCall, Transcript, Turn } from "./transcript";
 
 type Shown = Exclude<Block, { kind: "said" }>;
 
-/** estimated is the estimated height, once it is known. */
-export type Row = { estimated?: number } & (
+export type Row =
   | { key: string; kind: "turn"; turn: Turn; n: number; superseded: boolean; alwaysKeep: boolean }
   | { key: string; kind: "block"; block: Shown; live: boolean; turn: number }
   | { key: string; kind: "group"; calls: ToolCall[]; turn: number }
   | { key: string; kind: "wait"; text: string; turn: number }
   | { key: string; kind: "asked"; by: string; text: string; turn: number }
-  | { key: string; kind: "end"; log: Log; turn: number });
+  | { key: string; kind: "end"; log: Log; turn: number };
 
 /** Density is the level of detail: texts only, the default, or everything. */
 export type Density = "talk" | "normal" | "all";
@@ -55,7 +52,7 @@ function rowOfTurn(turn: Turn): Row {
 /** rowsOf returns the rows of a session's conversation: the stored entries in order, then the messages in progress. */
 export function rowsOf(t: Transcript, density: Density): Row[] {
   const rows: Row[] = [];
-  let stored = 0;
+  const stored = new Set<string>();
   let n = t.before;
   for (const entry of t.entries) {
     if ("turn" in entry) {
@@ -66,58 +63,21 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
       for (const block of t.notices.get(entry.turn.runId ?? "") ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: n });
       continue;
     }
+    stored.add(entry.log);
     const log = t.logs.get(entry.log);
-    if (!log) continue;
-    stored++;
-    for (const row of rowsOfLog(log, density, n)) rows.push(row);
+    if (log) for (const row of rowsOfLog(log, density, n)) rows.push(row);
   }
-  if (t.logs.size === stored) return rows;
-  const told = new Set(t.entries.map((entry) => ("log" in entry ? entry.log : "")));
-  for (const log of t.logs.values()) if (!told.has(log.key)) for (const row of rowsOfLog(log, density, n)) rows.push(row);
+  for (const log of t.logs.values()) if (!stored.has(log.key)) for (const row of rowsOfLog(log, density, n)) rows.push(row);
   return rows;
 }
 
-/**
- * prepared does what drawing the first entries needs: their rows, heights and, if texts is true, the trees of their texts. It is done in pieces,
- * while the rows are not in view yet.
- */
-function* prepared(t: Transcript, entries: number, density: Density, texts: boolean): Generator<void> {
-  let n = t.before;
-  for (const entry of t.entries.slice(0, entries)) {
-    if ("turn" in entry) {
-      n = entry.turn.n;
-      height(rowOfTurn(entry.turn));
-      continue;
-    }
-    const log = t.logs.get(entry.log);
-    for (const row of log ? rowsOfLog(log, density, n) : []) {
-      height(row);
-      if (texts && row.kind === "block" && row.block.kind === "text") yield* parsed(row.block.text);
-    }
-    yield;
-  }
-}
-
-/** The number of messages that are added in one piece. */
-const pieceOfPage = 8;
-
-/**
- * older adds a page of messages, newest first, with the number of turns before it, in pieces, and prepares their rows. Between two pieces the
- * conversation is whole from its oldest message on.
- */
-export function* older(t: Transcript, messages: SessionMessage[], before: number, density: Density, texts: boolean): Generator<void> {
-  for (let at = 0; at < messages.length; at += pieceOfPage) {
-    const turns = messages.slice(at + pieceOfPage).filter((one) => one.role === "operator").length;
-    const known = t.entries.length;
-    t.older(messages.slice(at, at + pieceOfPage), before + turns);
-    yield;
-    yield* prepared(t, t.entries.length - known, density, texts);
-  }
-}
+const estimates = new WeakMap<Row, number>();
 
 /** height estimates the height of a row before it is drawn, in pixels. */
 export function height(row: Row): number {
-  return (row.estimated ??= estimate(row));
+  let known = estimates.get(row);
+  if (known === undefined) estimates.set(row, (known = estimate(row)));
+  return known;
 }
 
 function estimate(row: Row): number {

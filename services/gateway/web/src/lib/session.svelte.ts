@@ -1,8 +1,6 @@
 import type { Answer, Approval, Frame, Session, SessionMessage, SessionSocket, SessionStream, SocketState } from "@kaged/client";
 import { kaged, KagedError } from "./api";
 import { interactive } from "./marks";
-import { older, type Density } from "./rows";
-import { inSlices, nextTask } from "./slices";
 import { Transcript, type Log } from "./transcript";
 
 /** The number of messages of the first page, of an older page that is read while the reader scrolls, and of a page of all. */
@@ -40,8 +38,6 @@ export class SessionView {
   loaded = $state(false);
   /** Counts compactions that ended or were undone. */
   compacted = $state(0);
-  /** How much is shown, for the rows that are prepared. */
-  density: Density = "normal";
   readonly transcript = new Transcript();
   private socket: SessionSocket | null = null;
   private queue: Frame[] = [];
@@ -72,8 +68,6 @@ export class SessionView {
   private last = "";
   private news: Promise<void> | null = null;
   private olderPage: Promise<void> | null = null;
-  /** Whether all older messages are being read. */
-  private all = false;
 
   constructor(readonly id: string) {
     this.painted.port1.onmessage = () => { this.spare -= Math.min(mostCost, performance.now() - this.drawn); };
@@ -364,39 +358,29 @@ export class SessionView {
     return (this.olderPage ??= this.readOlderPage(limit).finally(() => (this.olderPage = null)));
   }
 
-  /** readOlderPage reads a page and prepares its rows in pieces. They are drawn at the end, unless all pages are read. */
   private async readOlderPage(limit: number): Promise<void> {
-    // The caller scrolls.
-    await nextTask();
-    const { cursor } = this;
-    if (!cursor || this.gone) return;
+    if (!this.cursor || this.gone) return;
     this.reading = true;
-    const over = () => this.gone || this.cursor !== cursor;
     try {
-      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor });
-      await inSlices(older(this.transcript, page.items, page.turns_before ?? 0, this.density, !this.all), over);
-      if (over()) return;
+      const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor: this.cursor });
+      this.transcript.older(page.items, page.turns_before ?? 0);
       this.cursor = page.next_cursor;
-      if (this.all) return;
+      // Reading the answer and drawing its rows are two tasks, so that neither is long.
+      await new Promise((done) => setTimeout(done));
       this.older = this.cursor !== null;
       this.tick++;
     } catch (error) {
       if (!(error instanceof KagedError && error.code === "unreachable")) this.error = error;
-    } finally {
-      this.reading = this.all;
     }
+    this.reading = false;
   }
 
-  /** readAll reads until the first message, and draws the rows of all pages at once. */
+  /** readAll reads until the first message. */
   async readAll(): Promise<void> {
-    this.all = true;
     for (let cursor: string | null = ""; this.cursor && this.cursor !== cursor && !this.gone; ) {
       cursor = this.cursor;
       await this.readOlder(fullPage);
     }
-    this.all = this.reading = false;
-    this.older = this.cursor !== null;
-    this.tick++;
   }
 
   private async readApprovals(): Promise<void> {
