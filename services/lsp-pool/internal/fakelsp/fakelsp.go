@@ -44,6 +44,7 @@ const (
 	Hog       = "hog"        // the first request makes the server use all available memory
 	Bomb      = "bomb"       // the first request makes the server start processes up to the limit
 	CrashOn   = "crash"      // the first request after the handshake ends the server
+	GivesUp   = "gives-up"   // the first two requests after the handshake are cancelled, as by a server that loads
 	// files are read once, before the handshake ends, and again when the client says that they changed; a FIFO named gate
 	// in the root delays the end of the handshake until a writer has closed it
 	Caches = "caches"
@@ -61,6 +62,7 @@ type Server struct {
 	seen []string          // the received methods, in their order
 	// the client's answers to requested edits
 	refused []string
+	gaveUp  int // the number of cancelled requests
 }
 
 type doc struct {

@@ -201,9 +201,40 @@ func (c *Client) Provides(capability, method string) bool {
 	return false
 }
 
-// Call makes a request. It fails with a [Refusal] if the server refuses it, with ctx's error, and with [ErrServer] if
-// the connection has ended; Done is closed then.
+// Codes of the Language Server Protocol for requests that a server gave up because its state changed: it started to
+// load something, or another query sent it changes. Neither says anything about the request.
+const (
+	contentModified = -32801
+	serverCancelled = -32802
+)
+
+// The pause before a request is made again grows from pauseFirst to pauseLongest.
+const (
+	pauseFirst   = 5 * time.Millisecond
+	pauseLongest = 200 * time.Millisecond
+)
+
+// Call makes a request, and makes it again while the server gives it up because its state changed. It fails with a
+// [Refusal] if the server refuses the request, with ctx's error, and with [ErrServer] if the connection has ended; Done
+// is closed then.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	for pause := pauseFirst; ; pause = min(2*pause, pauseLongest) {
+		err := c.call(ctx, method, params, result)
+		var refused *Refusal
+		if !errors.As(err, &refused) || refused.Code != contentModified && refused.Code != serverCancelled {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-c.Done():
+			return c.gone()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *Client) call(ctx context.Context, method string, params, result any) error {
 	id := c.results.expect()
 	waiter, err := c.conn.DispatchCall(ctx, method, params, jsonrpc2.PickID(jsonrpc2.ID{Num: id}))
 	if err == nil {

@@ -140,6 +140,7 @@ func TestMisbehaviour(t *testing.T) {
 		fakelsp.Garbage: lsp.ErrServer, fakelsp.Half: lsp.ErrServer, fakelsp.Huge: lsp.ErrServer,
 		fakelsp.CrashOn: lsp.ErrServer,
 		fakelsp.WrongID: nil, fakelsp.ReusedID: nil, fakelsp.ApplyEdit: nil, fakelsp.Flood: nil, fakelsp.Outside: nil,
+		fakelsp.GivesUp: nil,
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
