@@ -70,9 +70,11 @@ func startProvider(t *testing.T, public string, groups map[string][]string) stri
 	srv := httptest.NewUnstartedServer(nil)
 	issuer := "http://" + srv.Listener.Addr().String()
 	id := "kaged-" + filepath.Base(public)
-	storage.RegisterClients(storage.WebClient(id, "the-client's-secret", public+"/oidc/callback"))
+	clients := map[string]*storage.Client{ // its own: the package's map is written without a lock
+		id: storage.WebClient(id, "the-client's-secret", public+"/oidc/callback"),
+	}
 	srv.Config.Handler = exampleop.SetupServer(issuer, &provider{
-		storage.NewStorage(storage.NewUserStore(issuer)), public + "/oidc/signed-out", groups,
+		storage.NewStorageWithClients(storage.NewUserStore(issuer), clients), public + "/oidc/signed-out", groups,
 	}, nil, false)
 	srv.Start()
 	t.Cleanup(srv.Close)
