@@ -15,6 +15,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/retry"
 )
 
 // ErrServer is the error of calls after the end of the connection to the server: the server has ended, or exceeded a
@@ -208,30 +209,21 @@ const (
 	serverCancelled = -32802
 )
 
-// The pause before a request is made again grows from pauseFirst to pauseLongest.
-const (
-	pauseFirst   = 5 * time.Millisecond
-	pauseLongest = 200 * time.Millisecond
-)
+// givenUp are the pauses before a request that the server gave up is made again.
+var givenUp = retry.Pauses{First: 5 * time.Millisecond, Last: 200 * time.Millisecond}
 
 // Call makes a request, and makes it again while the server gives it up because its state changed. It fails with a
 // [Refusal] if the server refuses the request, with ctx's error, and with [ErrServer] if the connection has ended; Done
 // is closed then.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
-	for pause := pauseFirst; ; pause = min(2*pause, pauseLongest) {
+	for range givenUp.Each(ctx) {
 		err := c.call(ctx, method, params, result)
 		var refused *Refusal
 		if !errors.As(err, &refused) || refused.Code != contentModified && refused.Code != serverCancelled {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-c.Done():
-			return c.gone()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
+	return ctx.Err()
 }
 
 func (c *Client) call(ctx context.Context, method string, params, result any) error {
