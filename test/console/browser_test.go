@@ -160,7 +160,7 @@ func open(t testing.TB, parent context.Context) *browser {
 		defer mu.Unlock()
 		wrong = append(wrong, text)
 	}
-	ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(func(ev any) {
+	ctx := newTab(t, parent, func(ev any) {
 		switch ev := ev.(type) {
 		case *runtime.EventExceptionThrown:
 			text := ev.ExceptionDetails.Text
@@ -179,15 +179,7 @@ func open(t testing.TB, parent context.Context) *browser {
 		case *page.EventJavascriptDialogOpening:
 			note("dialog: " + ev.Message)
 		}
-	}))
-	t.Cleanup(cancel)
-	enable := func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, target, cdplog.Enable, cdp.Empty{})
-		return chromedp.Void{}, err
-	}
-	if err := chromedp.Do(ctx, enable); err != nil {
-		t.Fatalf("the browser does not start (scripts/setup.sh test installs Chromium): %v", err)
-	}
+	})
 	t.Cleanup(func() {
 		mu.Lock()
 		defer mu.Unlock()
@@ -196,6 +188,31 @@ func open(t testing.TB, parent context.Context) *browser {
 		}
 	})
 	return &browser{ctx: ctx}
+}
+
+// newTab opens a tab with a listener, and the browser for it if parent has none. Chromium may crash while it starts
+// on a busy machine, before it has seen a page, so it gets three attempts.
+func newTab(t testing.TB, parent context.Context, listener func(any)) context.Context {
+	t.Helper()
+	enable := func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, cdplog.Enable, cdp.Empty{})
+		return chromedp.Void{}, err
+	}
+	var err error
+	for range 3 {
+		ctx, cancel := chromedp.NewContext(parent, chromedp.WithListener(listener))
+		if err = chromedp.Do(ctx, enable); err == nil {
+			t.Cleanup(cancel)
+			return ctx
+		}
+		cancel()
+		if !strings.Contains(err.Error(), "chrome failed to start") {
+			break
+		}
+		t.Logf("Chromium starts again: %v", err)
+	}
+	t.Fatalf("the browser does not start (scripts/setup.sh test installs Chromium): %v", err)
+	return nil
 }
 
 // step is an action of a browser.
