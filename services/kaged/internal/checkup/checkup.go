@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -291,20 +292,26 @@ func (m Machine) postgres(ctx context.Context, file *config.File) Check {
 	return c
 }
 
-// listener checks whether the address of the daemon is free.
+// listener checks whether the address of a daemon is free, or names that of the running one.
 func (m Machine) listener(ctx context.Context) Check {
+	const used = ", in use by the running kaged"
 	c := Check{Name: "address", State: OK, Detail: m.Listen}
+	done, cancel := context.WithCancel(ctx)
+	cancel() // Find must not wait for a daemon that is starting
+	if info, running, _ := daemon.Find(done, m.DataDir); running {
+		if at, err := url.Parse(info.URL); err == nil && at.Host != "" {
+			c.Detail = at.Host + used
+			return c
+		}
+	}
 	listening := net.ListenConfig{}
 	l, err := listening.Listen(ctx, "tcp", m.Listen)
 	if err == nil {
 		l.Close()
 		return c
 	}
-	done, cancel := context.WithCancel(ctx)
-	cancel()
-	if info, running, _ := daemon.Find(done, m.DataDir); running && strings.HasSuffix(info.URL, "//"+m.Listen) ||
-		m.Gateway != nil && m.Gateway(ctx) {
-		c.Detail += ", in use by the running kaged"
+	if m.Gateway != nil && m.Gateway(ctx) {
+		c.Detail += used
 		return c
 	}
 	return Check{c.Name, Warning, m.Listen + " is taken by another program", "kaged up --listen 127.0.0.1:0"}

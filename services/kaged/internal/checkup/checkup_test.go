@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"kaged.dev/pkg/config"
@@ -93,6 +94,29 @@ func TestNameOfAModel(t *testing.T) {
 	write(t, m.ConfigPath, "[models]\nsmart = [\"p:m\", \"p:n\"]\n[providers.p]\ndriver = \"openai\"\napi_key = \"k\"\n"+
 		"[[providers.p.models]]\nid = \"n\"\nname = \"Nina\"\n")
 	if c := find(t, checkup.Look(t.Context(), m), "model smart"); c.Detail != "p:m, then p:n (Nina)" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The address is that of the running daemon, wherever it listens.
+func TestAddressOfARunningDaemon(t *testing.T) {
+	t.Parallel()
+	m := machine(t)
+	dir := filepath.Join(m.DataDir, "run")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "daemon.json"), `{"pid":7,"url":"http://127.0.0.1:7563"}`)
+	held, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if c := find(t, checkup.Look(t.Context(), m), "address"); c.State != checkup.OK ||
+		c.Detail != "127.0.0.1:7563, in use by the running kaged" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -122,10 +122,14 @@ func restart(a kit.App, p *kit.Places) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.in(a, p, cmd, false, func(ctx context.Context, c *client.Client, id string) error {
 				var list servers
-				body := map[string]string{"lang": strings.Join(args, "")}
+				lang := strings.Join(args, "")
+				body := map[string]string{"lang": lang}
 				path := "/api/v1/projects/" + url.PathEscape(id) + "/language-servers/restart"
 				if err := c.Do(ctx, http.MethodPost, path, body, &list); err != nil {
 					return err
+				}
+				if lang != "" && len(list.Servers) == 0 {
+					return notStarted(lang)
 				}
 				return write(a.Stdout, list.Servers, asJSON, time.Now())
 			})
@@ -197,6 +201,9 @@ func writeLogs(w io.Writer, list []Server, lang string) error {
 		}
 		shown++
 		fmt.Fprintf(w, "%s (%s, %s):\n", termtext.Line(s.Lang), s.State, Caged(s))
+		if strings.TrimSpace(s.Log) == "" {
+			fmt.Fprintln(w, "  It has written nothing.")
+		}
 		for line := range strings.SplitSeq(strings.TrimRight(s.Log, "\n"), "\n") {
 			if line != "" {
 				fmt.Fprintln(w, "  "+termtext.Line(line))
@@ -204,10 +211,14 @@ func writeLogs(w io.Writer, list []Server, lang string) error {
 		}
 	}
 	if shown == 0 && lang != "" {
-		return fault.New(fault.NotFound, "No language server for %s was started.", lang)
+		return notStarted(lang)
 	}
 	if shown == 0 {
 		fmt.Fprintln(w, "No language server was started.")
 	}
 	return nil
+}
+
+func notStarted(lang string) error {
+	return fault.New(fault.NotFound, "No language server for %s was started.", lang)
 }

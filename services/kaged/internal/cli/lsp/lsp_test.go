@@ -47,6 +47,11 @@ func TestLogs(t *testing.T) {
 		!strings.HasPrefix(out.String(), "go (ready, caged):\n  one\n  two") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
+	out.Reset()
+	if err := writeLogs(&out, list, "rust"); err != nil ||
+		out.String() != "rust (failed, uncaged):\n  It has written nothing.\n" {
+		t.Errorf("without output: %q, %v", out.String(), err)
+	}
 	if err := writeLogs(&out, list, "zig"); !errors.Is(err, fault.NotFound) {
 		t.Errorf("zig: %v", err)
 	}
