@@ -28,8 +28,9 @@ type Config struct {
 	// a publication.
 	Quiet config.Duration `toml:"quiet"`
 	// Cage determines the cage of the server of an agent without a cage. With "auto" the server has a cage if an agent of
-	// the project has one, if the agent itself cannot run commands, or if the server's program is in the project; with
-	// "always" and "never" it always or never has one. The server of an agent with a cage always has one.
+	// the project has one, if the agent itself cannot run commands without a question, or if the server's program is in
+	// the project; with "always" and "never" it always or never has one. The server of an agent with a cage always has
+	// one.
 	Cage string `toml:"cage"`
 	// Parallel is the maximum number of simultaneous requests to one server, MaxServers the maximum number of servers.
 	Parallel   int `toml:"parallel"`

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	lsppoolv1 "kaged.dev/proto/gen/kaged/lsppool/v1"
@@ -80,6 +81,105 @@ func TestRealServers(t *testing.T) {
 			p.shows(tt)
 		})
 	}
+}
+
+// users is the number of files that use the function of the first one.
+const users = 40
+
+// shared is a project whose first file has a function that the others use.
+type shared struct {
+	program, name, first string
+	// user is the content of another file, for its number; more are further files, in which ROOT is the project's folder.
+	user string
+	more map[string]string
+	// grows is the number of references to the function in a new file.
+	grows int
+}
+
+// Every answer about a whole project is complete, as one agent gets it and as many at the same time do: the first one,
+// which some servers give before they have read the files; one after a file has appeared, which some notice late; and
+// those of parallel queries: pyright ends a search when another one begins.
+func TestReferencesAreComplete(t *testing.T) {
+	t.Parallel()
+	var modules, commands strings.Builder
+	for i := range users {
+		fmt.Fprintf(&modules, "#[path = \"u%d.rs\"]\nmod u%d;\n", i, i)
+		fmt.Fprintf(&commands, "{\"directory\":\"ROOT\",\"file\":\"u%d.cpp\",\"command\":\"cc -c u%d.cpp\"},\n", i, i)
+	}
+	for _, tt := range []shared{
+		{
+			program: "gopls", name: "a.go", first: "package a; func total() int { return 1 }\n",
+			user: "package a\n\nvar v%d = total()\n", grows: 1,
+			more: map[string]string{"go.mod": "module example.com/m\n\ngo 1.24\n"},
+		},
+		{
+			program: "typescript-language-server", name: "a.ts", first: "export function total() { return 1 }\n",
+			user: "import { total } from \"./a\";\nexport const v%d = total();\n", grows: 2,
+			more: map[string]string{"tsconfig.json": "{}\n"},
+		},
+		{
+			program: "pyright-langserver", name: "a.py", first: "def total():\n    return 1\n",
+			user: "from a import total\nv%d = total()\n", grows: 2,
+		},
+		{
+			program: "rust-analyzer", name: "a.rs", first: "pub fn total() -> i32 { 1 }\n",
+			user: "pub fn f%d() -> i32 { crate::a::total() }\n",
+			more: map[string]string{
+				"Cargo.toml": "[package]\nname = \"m\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[lib]\npath = \"lib.rs\"\n",
+				"lib.rs":     "mod a;\n" + modules.String(),
+			},
+		},
+		{
+			program: "clangd-19", name: "a.cpp", first: "int total() { return 1; }\n",
+			user: "int total();\nint v%d = total();\n",
+			more: map[string]string{"compile_commands.json": "[" + strings.TrimSuffix(commands.String(), ",\n") + "]\n"},
+		},
+	} {
+		t.Run(tt.program, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(tt.program); err != nil {
+				t.Fatalf("%s is missing; scripts/setup.sh test installs it", tt.program)
+			}
+			tt.check(t)
+		})
+	}
+}
+
+func (s shared) check(t *testing.T) {
+	p := serve(t, "")
+	for name, content := range s.more {
+		p.write(name, strings.ReplaceAll(content, "ROOT", p.root))
+	}
+	path := p.write(s.name, s.first)
+	use := func(i int) { p.write(fmt.Sprintf("u%d%s", i, filepath.Ext(s.name)), fmt.Sprintf(s.user, i)) }
+	for i := range users {
+		use(i)
+	}
+	check := func(want int) {
+		t.Helper()
+		res, err := p.ask(lsppoolv1.Action_ACTION_REFERENCES, path, func(r *lsppoolv1.QueryRequest) {
+			r.Character = uint32(strings.Index(s.first, "total"))
+		})
+		if err != nil || len(res.GetLocations()) != want {
+			t.Errorf("%d references instead of %d, %v: %v", len(res.GetLocations()), want, res.GetCompleteness(), err)
+		}
+	}
+	want := users * max(s.grows, 1)
+	check(want)
+	for i := range 3 {
+		use(users + i)
+		want += s.grows
+		check(want)
+	}
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			for range 4 {
+				check(want)
+			}
+		})
+	}
+	asking.Wait()
 }
 
 // TypeScript 7 is a language server itself. If it is installed, it answers: alone, and also if

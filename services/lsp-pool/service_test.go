@@ -289,6 +289,70 @@ func TestMissingServer(t *testing.T) {
 	}
 }
 
+// A program that ends before the handshake is named with its exit code and the command that installs it.
+func TestIncompleteInstallation(t *testing.T) {
+	t.Parallel()
+	p := serve(t, "[lsp.servers.rust]\ncommand = [\"/bin/sh\", \"-c\", \"echo unknown binary >&2; exit 1\"]\n")
+	_, err := p.ask(lsppoolv1.Action_ACTION_HOVER, p.write("a.rs", "fn a() {}\n"), nil)
+	f := fault.From(err)
+	const want = "The language server for rust, /bin/sh, could not be started: it ended with exit code 1. Its " +
+		"installation may be incomplete; to install it: rustup component add rust-analyzer."
+	if !errors.Is(f, fault.LspServerUnavailable) || f.Msg != want || f.Details["log"] != "unknown binary\n" {
+		t.Errorf("got %v with %v", err, f.Details)
+	}
+}
+
+// A position after the end of the file or of its line is refused before the server sees it, with numbers as callers
+// count them. The end of the last line is in the file.
+func TestPlacesOutsideTheFile(t *testing.T) {
+	t.Parallel()
+	p := fake(t, "", "")
+	path := p.write("a.fake", "def one\n\U0001F600 one\n")
+	ask := func(action lsppoolv1.Action, line, character uint32) *fault.Error {
+		_, err := p.ask(action, path, func(r *lsppoolv1.QueryRequest) {
+			r.Line, r.Character, r.NewName = line, character, "two"
+		})
+		return fault.From(err)
+	}
+	for _, action := range []lsppoolv1.Action{
+		lsppoolv1.Action_ACTION_HOVER, lsppoolv1.Action_ACTION_DEFINITION, lsppoolv1.Action_ACTION_REFERENCES,
+		lsppoolv1.Action_ACTION_TYPE_DEFINITION, lsppoolv1.Action_ACTION_IMPLEMENTATION, lsppoolv1.Action_ACTION_RENAME,
+		lsppoolv1.Action_ACTION_CODE_ACTIONS,
+	} {
+		f := ask(action, 98, 0)
+		if !errors.Is(f, fault.InvalidParams) || f.Details["field"] != "line" ||
+			f.Msg != "Line 99 is after the end of a.fake, which has 2 lines." {
+			t.Errorf("%s in line 99: %v with %v", action, f, f.Details)
+		}
+		f = ask(action, 1, 7)
+		if !errors.Is(f, fault.InvalidParams) || f.Details["field"] != "character" ||
+			f.Msg != "Character 7 is after the end of line 2 of a.fake, which has 6 UTF-16 units." {
+			t.Errorf("%s at character 7: %v with %v", action, f, f.Details)
+		}
+	}
+	for _, at := range [][2]uint32{{1, 6}, {2, 0}} {
+		if f := ask(lsppoolv1.Action_ACTION_HOVER, at[0], at[1]); f != nil {
+			t.Errorf("the end at %v: %v", at, f)
+		}
+	}
+}
+
+// A server that gives up every request is loading: the query times out, and the server goes on.
+func TestALoadingServerIsNotEnded(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Loads, "query_timeout = \"300ms\"\n")
+	path := p.write("a.fake", "def one\none\n")
+	for _, action := range []lsppoolv1.Action{lsppoolv1.Action_ACTION_HOVER, lsppoolv1.Action_ACTION_RENAME} {
+		_, err := p.ask(action, path, func(r *lsppoolv1.QueryRequest) { r.Line, r.NewName = 1, "two" })
+		if f := fault.From(err); !errors.Is(f, fault.Timeout) || !strings.Contains(f.Msg, "given up.") {
+			t.Errorf("%s: %v", action, err)
+		}
+		if s := p.only(); s.GetState() != "ready" || s.GetRestartCount() != 0 {
+			t.Errorf("after %s the server is %v", action, s)
+		}
+	}
+}
+
 // A server is started in the folder of the nested program that it is first asked about.
 func TestFolderOfANestedProgram(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ func (r *running) rename(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides("renameProvider", "textDocument/rename") {
 		return fault.New(fault.RenameNotPossible, "This language server cannot rename.")
 	}
-	doc, err := r.open(q)
+	doc, err := r.openAt(q)
 	if err != nil {
 		return err
 	}
@@ -132,6 +132,11 @@ func (r *running) edits(raw json.RawMessage) ([]FileEdit, error) {
 		case lsp.RenameFile:
 			c.MovedTo = op.To
 		case lsp.EditFile:
+			if c.SHA256 == "" && c.Content == nil {
+				return nil, fault.New(fault.RenameNotPossible,
+					"The language server would change %s, which is gone: it has not noticed that yet. Try again.",
+					filepath.Base(op.Path))
+			}
 			text, err := lsp.NewText(strings.TrimPrefix(c.text, "\uFEFF")).Apply(op.Edits, r.client.Encoding())
 			if err != nil {
 				return nil, fault.Wrap(err, fault.RenameNotPossible, "The language server's edits of %s cannot be made: %v.",
@@ -197,6 +202,9 @@ func (r *running) codeActions(ctx context.Context, q Query, a *Answer) error {
 	if errors.Is(err, lsp.ErrSilent) {
 		a.partial("The language server says nothing about the present content; fixes are those of an earlier one.")
 		err = nil
+	}
+	if err == nil {
+		err = contains(doc, q.At)
 	}
 	if err != nil {
 		return err

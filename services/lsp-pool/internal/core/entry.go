@@ -38,6 +38,13 @@ type Entry struct {
 	Read []string
 	// Checker is the program that finds the errors of files for the server, "" if the server does so itself.
 	Checker string
+	// Lists is the expression of the log message with which the server says that it has the list of the project's files.
+	Lists string
+	// Late is true if the server watches files itself and notices changes late, so that files are opened when they appear
+	// or change.
+	Late bool
+	// Parallel is the maximum number of simultaneous requests to the server, 0 for the configured number.
+	Parallel int
 	// Memory is the memory limit of its cage in bytes, 0 for the configured limit.
 	Memory int64
 
@@ -79,14 +86,20 @@ func Builtin() []Entry {
 			Commands: [][]string{{"typescript-language-server", "--stdio"}, {"tsc", "--lsp", "--stdio"}},
 			Install:  "npm install -g typescript-language-server typescript", Env: node,
 			Markers: []string{"tsconfig.json", "jsconfig.json", "package.json"},
-			// Otherwise the server would install packages with the types of the packages that a project names.
-			Settings: map[string]any{"disableAutomaticTypingAcquisition": true},
+			// Otherwise the server would install packages with the types of the packages that a project names, and answer
+			// from open files alone while it loads the project.
+			Settings: map[string]any{
+				"disableAutomaticTypingAcquisition": true, "tsserver": map[string]any{"useSyntaxServer": "never"},
+			},
+			Late: true,
 		},
 		{
 			Lang: "python", Extensions: map[string]string{".py": "python", ".pyi": "python"},
 			Commands: [][]string{{"pyright-langserver", "--stdio"}}, Install: "npm install -g pyright",
 			Env:     append([]string{"VIRTUAL_ENV", "PYTHONPATH"}, node...),
 			Markers: []string{"pyproject.toml", "pyrightconfig.json", "setup.py", "setup.cfg"},
+			// Until it has the list of files, references are those in open files. Each search for them ends the search before.
+			Lists: `^(Found \d+ source files?|No source files found)`, Late: true, Parallel: 1,
 		},
 		{
 			Lang: "rust", Extensions: map[string]string{".rs": "rust"}, Commands: [][]string{{"rust-analyzer"}},
@@ -157,7 +170,7 @@ func With(list []Entry, overrides map[string]Override) []Entry {
 		e := &list[i]
 		if len(o.Command) > 0 {
 			e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{o.Command}, false, false, false, nil
-			e.Asks = false
+			e.Asks, e.Lists = false, ""
 		}
 		if len(o.Extensions) > 0 {
 			e.Extensions = map[string]string{}

@@ -14,3 +14,6 @@ func Interpreter(path string) string { return interpreter(path) }
 
 // Dir returns the folder in which a server is started.
 func (o Options) Dir(v View, e Entry, file string) string { return o.dir(v, e, file) }
+
+// Shows reports whether a changed file may be shown to the server of an entry.
+func Shows(v View, e Entry, path string) bool { return shows(v, e, path) }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -237,7 +238,7 @@ func (p *Pool) find(v View, lang, file string, warm bool) (*server, error) {
 	}
 	s := &server{
 		pool: p, id: ident.New(), key: key, view: v, entry: e, near: file, turn: make(chan struct{}, 1),
-		slots: make(chan struct{}, p.opts.Parallel), crashes: map[string]int{}, used: p.now(),
+		slots: make(chan struct{}, cmp.Or(e.Parallel, p.opts.Parallel)), crashes: map[string]int{}, used: p.now(),
 	}
 	p.servers[key] = s
 	return s, nil

@@ -122,8 +122,8 @@ func (p *Pool) with(
 		run, again, err := s.take(bounded, q.View.SessionID)
 		restarted = restarted || again
 		if err == nil {
-			a = Answer{Completeness: Completeness{State: stateReady, Percent: 100}}
 			err = p.once(bounded, s, run, q, limit, func(ctx context.Context, moment lsp.Moment) error {
+				a = Answer{Completeness: Completeness{State: stateReady, Percent: 100}}
 				return ask(ctx, run, moment, &a)
 			})
 			if a.Completeness.State == stateReady {
@@ -157,16 +157,34 @@ func (p *Pool) once(ctx context.Context, s *server, run *running, q Query, limit
 	if err != nil {
 		return err
 	}
+	if q.Action == WarmDiagnostics {
+		err = ask(bounded, moment)
+	} else {
+		err = p.settled(bounded, run, q, moment, ask)
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && q.Action != WarmDiagnostics {
+		s.kill(run) // the next query starts another server
+	}
+	return err
+}
+
+// settled asks a server that has loaded. Some servers begin to load when they see their first file; they are asked
+// again when they have.
+func (p *Pool) settled(ctx context.Context, run *running, q Query, moment lsp.Moment,
+	ask func(context.Context, lsp.Moment) error,
+) error {
 	wait := p.opts.Wait
 	if q.Wait > 0 {
 		wait = q.Wait
 	}
-	if q.Action != WarmDiagnostics && run.client.Settle(bounded, wait) {
+	begun := time.Now()
+	if run.client.Settle(ctx, wait) {
 		moment = 0
 	}
-	err = ask(bounded, moment)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && q.Action != WarmDiagnostics {
-		s.kill(run) // the next query starts another server
+	loaded := len(run.client.Tasks()) == 0
+	err := ask(ctx, moment)
+	if err == nil && loaded && run.client.Settle(ctx, wait-time.Since(begun)) && len(run.client.Tasks()) == 0 {
+		return ask(ctx, 0)
 	}
 	return err
 }
@@ -174,11 +192,14 @@ func (p *Pool) once(ctx context.Context, s *server, run *running, q Query, limit
 // failed turns the failure of a query into a fault.
 func (p *Pool) failed(ctx context.Context, s *server, q Query, limit time.Duration, err error) error {
 	var refused *lsp.Refusal
+	var known *fault.Error
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.As(err, &known):
+		return err
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout,
 			"The language server for %s did not answer within %s and was ended; the next call starts another.", s.entry.Lang,
@@ -187,16 +208,16 @@ func (p *Pool) failed(ctx context.Context, s *server, q Query, limit time.Durati
 		return fault.Wrap(err, fault.LspServerUnavailable, "The language server for %s crashed twice over this call.",
 			s.entry.Lang).
 			With("lang", s.entry.Lang).With("log", s.tail())
+	case errors.As(err, &refused) && refused.GivenUp():
+		return fault.Wrap(err, fault.Timeout,
+			"The language server for %s gave up the call again and again for %s, because it is loading or files change: %s",
+			s.entry.Lang, limit, sentence(refused.Message))
 	case errors.As(err, &refused) && (q.Action == Rename || q.Action == MoveFile):
 		return fault.Wrap(err, fault.RenameNotPossible, "The language server refuses the rename: %s",
 			sentence(refused.Message))
 	case errors.As(err, &refused):
 		return fault.Wrap(err, fault.InvalidParams, "The language server refuses: %s",
 			sentence(refused.Message)).With("field", "action")
-	}
-	var f *fault.Error
-	if errors.As(err, &f) {
-		return err
 	}
 	return fault.Wrap(err, fault.LspServerUnavailable, "The language server for %s gave no usable answer: %v.",
 		s.entry.Lang, err).With("lang", s.entry.Lang)
@@ -229,6 +250,33 @@ func (r *running) refresh(ctx context.Context, known []lsp.Change) (lsp.Moment, 
 
 // open sends the server the file of a query.
 func (r *running) open(q Query) (lsp.Doc, error) { return r.client.OpenAt(q.Path, q.moment) }
+
+// openAt sends the server the file of a query about a position; see contains.
+func (r *running) openAt(q Query) (lsp.Doc, error) {
+	doc, err := r.open(q)
+	if err != nil {
+		return doc, err
+	}
+	return doc, contains(doc, q.At)
+}
+
+// contains fails with invalid_params for a position after the end of a document or of a line. Servers disagree about
+// these: some answer with nothing or for another place, and some name their own number of the line.
+func contains(doc lsp.Doc, at lsp.Position) error {
+	name := filepath.Base(doc.Path)
+	if count := doc.Text.Lines(); int64(at.Line) >= int64(count) {
+		if count > 1 && doc.Text.Line(count-1) == "" { // the end of the last line
+			count--
+		}
+		return fault.New(fault.InvalidParams, "Line %d is after the end of %s, which has %d lines.", int64(at.Line)+1, name,
+			count).With("field", "line")
+	}
+	if length := doc.Text.Length(at.Line, lsp.UTF16); at.Character > length {
+		return fault.New(fault.InvalidParams, "Character %d is after the end of line %d of %s, which has %d UTF-16 units.",
+			at.Character, int64(at.Line)+1, name, length).With("field", "character")
+	}
+	return nil
+}
 
 // completeness returns whether a server has finished loading, and the reason if not.
 func completeness(c *lsp.Client, restarted bool) Completeness {
@@ -301,7 +349,7 @@ func (r *running) locate(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides(kind.capability, kind.method) {
 		return unsupported(kind.what)
 	}
-	doc, err := r.open(q)
+	doc, err := r.openAt(q)
 	if err != nil {
 		return err
 	}
@@ -332,7 +380,7 @@ func (r *running) hover(ctx context.Context, q Query, a *Answer) error {
 	if !r.client.Provides("hoverProvider", "textDocument/hover") {
 		return unsupported("hover")
 	}
-	doc, err := r.open(q)
+	doc, err := r.openAt(q)
 	if err != nil {
 		return err
 	}

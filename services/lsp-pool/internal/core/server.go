@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -272,7 +273,7 @@ func (s *server) startFirst(ctx context.Context, run *running) (command []string
 			return command, nil
 		}
 		_ = run.process.Close()
-		failed = cmp.Or(failed, s.notConnected(ctx, err, run.process))
+		failed = cmp.Or(failed, s.notConnected(ctx, err, run.process, command))
 		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
@@ -286,12 +287,21 @@ func (s *server) connect(ctx context.Context, run *running) (err error) {
 	run.seen = run.tree.position()
 	starting, cancel := context.WithTimeout(ctx, s.pool.opts.StartTimeout)
 	defer cancel()
-	run.client, err = lsp.Connect(starting, run.process, lsp.Options{
+	opts := lsp.Options{
 		Files: files{run.root}, Root: run.root.Path(), Settings: s.entry.Settings, Language: s.entry.language,
 		MessageBytes: s.pool.opts.MessageBytes, DocumentBytes: s.pool.opts.DocumentBytes, Documents: s.pool.opts.Documents,
 		Quiet: s.pool.opts.Quiet, Pulls: s.entry.Pulls, Versions: s.entry.Versions,
 		Status: s.entry.Status, Asks: s.entry.Asks,
-	})
+	}
+	if s.entry.Lists != "" {
+		if opts.Lists, err = regexp.Compile(s.entry.Lists); err != nil {
+			return err
+		}
+	}
+	if s.entry.Late {
+		opts.Shown = func(path string) bool { return shows(s.view, s.entry, path) }
+	}
+	run.client, err = lsp.Connect(starting, run.process, opts)
 	return err
 }
 
@@ -335,7 +345,7 @@ func (s *server) isCaged() bool {
 }
 
 // notConnected returns the reason why the handshake failed, and records a crash.
-func (s *server) notConnected(ctx context.Context, err error, process Process) error {
+func (s *server) notConnected(ctx context.Context, err error, process Process, command []string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -345,12 +355,13 @@ func (s *server) notConnected(ctx context.Context, err error, process Process) e
 	s.crashes[""]++
 	s.note("code.lsp.server_crashed", map[string]any{"exit_code": exit.Code, "restart_count": s.crashes[""]})
 	s.mu.Unlock()
-	why := "it ended with exit code " + exitText(exit)
+	why := "it ended with exit code " + exitText(exit) + ". Its installation may be incomplete; to install it: " +
+		s.entry.Install
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = "it did not answer within " + s.pool.opts.StartTimeout.String()
 	}
-	return fault.Wrap(err, fault.LspServerUnavailable, "The language server for %s could not be started: %s.",
-		s.entry.Lang, why).
+	return fault.Wrap(err, fault.LspServerUnavailable, "The language server for %s, %s, could not be started: %s.",
+		s.entry.Lang, command[0], why).
 		With("lang", s.entry.Lang).With("log", s.tail())
 }
 

@@ -43,7 +43,7 @@ func (v View) entries(list []Entry) []Entry {
 			list = slices.Delete(list, i, i+1)
 		}
 		e.Commands, e.Pulls, e.Versions, e.Status, e.Markers = [][]string{d.Command}, false, false, false, nil
-		e.Asks, e.text = false, ""
+		e.Asks, e.Lists, e.text = false, "", ""
 		if len(d.Extensions) > 0 {
 			e.Extensions = map[string]string{}
 			for _, ext := range d.Extensions {
@@ -188,6 +188,13 @@ func within(root, path string) bool {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	return err == nil && paths.Below(real, root)
+}
+
+// shows reports whether a changed file may be shown to the server of an entry: it is of the language, and the view's
+// cage grants it. The pool itself reads every file of the project.
+func shows(v View, e Entry, path string) bool {
+	return e.Extensions[strings.ToLower(filepath.Ext(path))] != "" &&
+		(v.Cage == nil || v.Cage.Access(v.Root, path) != dsl.NoAccess)
 }
 
 // vars returns the variables of kaged's environment and of the entry that the entry's server gets outside a cage.

@@ -207,3 +207,23 @@ func TestPipesAreNoPrograms(t *testing.T) {
 		}
 	}
 }
+
+// A changed file is shown to the server of its language, unless the caller's cage does not grant it.
+func TestShownFiles(t *testing.T) {
+	t.Parallel()
+	e := core.Entry{Extensions: map[string]string{".ts": "typescript"}}
+	caged := core.View{Root: "/p", Cage: &dsl.Cage{FS: []dsl.Mount{
+		{Mode: "rw", Path: "project:/src"}, {Mode: "ro", Path: "project:/one.ts"},
+	}}}
+	for path, want := range map[string]bool{
+		"/p/src/a.ts": true, "/p/src/deep/a.TS": true, "/p/one.ts": true,
+		"/p/secret.ts": false, "/p/srcs/a.ts": false, "/p/src/a.go": false, "/p/one.ts.ts": false,
+	} {
+		if got := core.Shows(caged, e, path); got != want {
+			t.Errorf("%s to the server of a caged agent: %v", path, got)
+		}
+	}
+	if !core.Shows(core.View{Root: "/p"}, e, "/p/secret.ts") || core.Shows(core.View{Root: "/p"}, e, "/p/a.go") {
+		t.Error("the server of an uncaged agent is shown the wrong files")
+	}
+}

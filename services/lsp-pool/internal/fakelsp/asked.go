@@ -13,9 +13,9 @@ func (s *Server) asked(m message) bool {
 	switch {
 	case s.is(Hang):
 		return true
-	case s.is(GivesUp) && s.gaveUp < 2:
+	case s.is(GivesUp) && s.gaveUp < 3, s.is(Loads):
+		s.send(map[string]any{"id": m.ID, "error": map[string]any{"code": -32800 - s.gaveUp%3, "message": "given up"}})
 		s.gaveUp++
-		s.send(map[string]any{"id": m.ID, "error": map[string]any{"code": -32800 - s.gaveUp, "message": "given up"}})
 		return true
 	case s.is(Garbage):
 		io.WriteString(s.out, "panic: no frame\n\n{}")

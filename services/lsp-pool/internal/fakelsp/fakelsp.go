@@ -44,7 +44,9 @@ const (
 	Hog       = "hog"        // the first request makes the server use all available memory
 	Bomb      = "bomb"       // the first request makes the server start processes up to the limit
 	CrashOn   = "crash"      // the first request after the handshake ends the server
-	GivesUp   = "gives-up"   // the first two requests after the handshake are cancelled, as by a server that loads
+	GivesUp   = "gives-up"   // the first three requests after the handshake are given up, as by a server that loads
+	Late      = "late"       // the client treats the server as one that notices changes late
+	Loads     = "loads"      // every request after the handshake is given up
 	// files are read once, before the handshake ends, and again when the client says that they changed; a FIFO named gate
 	// in the root delays the end of the handshake until a writer has closed it
 	Caches = "caches"

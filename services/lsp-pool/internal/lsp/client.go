@@ -8,6 +8,7 @@ import (
 	"io"
 	"log"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,12 @@ type Options struct {
 	// Status is true if the server reports by experimental/serverStatus when it has loaded. It counts as loading until
 	// then.
 	Status bool
+	// Lists matches the log message with which the server says that it has the list of the project's files. The server
+	// counts as loading until then, for at most listTime. Lists is nil for servers without such a message.
+	Lists *regexp.Regexp
+	// Shown selects the files that are opened when they appear or change on disk, because the server notices both late.
+	// With nil no file is opened so.
+	Shown func(path string) bool
 	// Asks is true if the server requests its settings; otherwise they are sent after the handshake.
 	Asks bool
 	// Quiet applies to servers that name no versions: diagnostics of a file count as complete after this time without
@@ -146,6 +153,9 @@ func (c *Client) initialize(ctx context.Context) error {
 	if json.Unmarshal(c.provides["positionEncoding"], &encoding) == nil && (encoding == UTF8 || encoding == UTF32) {
 		c.encoding = encoding
 	}
+	if c.opts.Lists != nil {
+		c.begin(listTask, Task{Title: "listing files", Percent: -1}, listTime)
+	}
 	if err := c.notify("initialized", struct{}{}); err != nil {
 		return err
 	}
@@ -202,28 +212,37 @@ func (c *Client) Provides(capability, method string) bool {
 	return false
 }
 
-// Codes of the Language Server Protocol for requests that a server gave up because its state changed: it started to
-// load something, or another query sent it changes. Neither says anything about the request.
+// Codes of the Language Server Protocol for requests that a server gave up: it started to load something, or another
+// query sent it changes or a request of the same kind. The codes say nothing about the request. The client never
+// cancels a request, so a cancelled one was given up too: pyright ends a search for references when another begins.
 const (
-	contentModified = -32801
-	serverCancelled = -32802
+	requestCancelled = -32800
+	contentModified  = -32801
+	serverCancelled  = -32802
 )
+
+// GivenUp reports whether the server gave up the request, which says nothing about the request.
+func (r *Refusal) GivenUp() bool { return r.Code <= requestCancelled && r.Code >= serverCancelled }
 
 // givenUp are the pauses before a request that the server gave up is made again.
 var givenUp = retry.Pauses{First: 5 * time.Millisecond, Last: 200 * time.Millisecond}
 
-// Call makes a request, and makes it again while the server gives it up because its state changed. It fails with a
-// [Refusal] if the server refuses the request, with ctx's error, and with [ErrServer] if the connection has ended; Done
-// is closed then.
+// Call makes a request, and makes it again while the server gives it up. It fails with a [Refusal] if the server
+// refuses the request, or gives it up until ctx ends, with ctx's error, and with [ErrServer] if the connection has
+// ended; Done is closed then.
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
+	var last error
 	for range givenUp.Each(ctx) {
 		err := c.call(ctx, method, params, result)
 		var refused *Refusal
-		if !errors.As(err, &refused) || refused.Code != contentModified && refused.Code != serverCancelled {
-			return err
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		if !errors.As(err, &refused) || !refused.GivenUp() {
+			return last
 		}
 	}
-	return ctx.Err()
+	return last
 }
 
 func (c *Client) call(ctx context.Context, method string, params, result any) error {

@@ -192,7 +192,7 @@ func (c *Client) makeRoom() error {
 
 // Sync sends the server the names of files that changed on disk, and updates every open document. Of a changed open
 // file it sends only the new version and not its name: after both, gopls type-checks the package twice, and diagnostics
-// take four times as long. It returns the moment of the comparisons.
+// take four times as long. Files that a server notices late are opened. It returns the moment of the comparisons.
 func (c *Client) Sync(changes []Change) (Moment, error) {
 	c.docs.mu.Lock()
 	defer c.docs.mu.Unlock()
@@ -224,7 +224,33 @@ func (c *Client) Sync(changes []Change) (Moment, error) {
 			return 0, err
 		}
 	}
-	return c.docs.tick, nil
+	return c.docs.tick, c.reveal(changes)
+}
+
+// shownFiles is the maximum number of files that one Sync opens.
+const shownFiles = 64
+
+// reveal opens files that appeared or changed, if the server notices both late. If these are too many, the server
+// counts as loading for the time in which it notices them itself. c.docs.mu is held.
+func (c *Client) reveal(changes []Change) error {
+	if c.opts.Shown == nil {
+		return nil
+	}
+	opened := 0
+	for _, change := range changes {
+		if change.Kind == Deleted || c.docs.open[change.Path] != nil || !c.opts.Shown(change.Path) {
+			continue
+		}
+		if opened++; opened > min(shownFiles, c.opts.Documents/2) {
+			c.begin(showTask, Task{Title: "many files changed", Percent: -1}, showTime)
+			return nil
+		}
+		// It fails if the file is gone again, or too large; then the server reads it itself.
+		if _, err := c.show(change.Path, 0); errors.Is(err, ErrServer) {
+			return err
+		}
+	}
+	return nil
 }
 
 // OpenDocuments returns the number of open documents.

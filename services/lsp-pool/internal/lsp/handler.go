@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
 
@@ -39,6 +40,8 @@ func (c *Client) told(method string, params json.RawMessage) {
 		c.progress(params)
 	case "experimental/serverStatus":
 		c.status(params)
+	case "window/logMessage":
+		c.logged(params)
 	}
 }
 
@@ -197,9 +200,49 @@ func (c *Client) progress(params json.RawMessage) {
 	c.tasks[token] = task
 }
 
-// statusTask is the task of a server that reports by experimental/serverStatus whether it is loading. Tokens are not
-// empty.
-const statusTask = ""
+// Tasks of the client's own. Tokens of servers are JSON texts.
+const (
+	// statusTask is the task of a server that reports by experimental/serverStatus whether it is loading.
+	statusTask = ""
+	// listTask is the task of a server that says by a log message that it has the list of the project's files.
+	listTask = "files"
+	// showTask is the task of a server that notices new files late, of which too many have appeared.
+	showTask = "new files"
+)
+
+// The longest times of the tasks.
+const (
+	listTime = 10 * time.Second
+	showTime = time.Second
+)
+
+// begin adds a task, which ends after limit at the latest.
+func (c *Client) begin(token string, task Task, limit time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tasks[token] = task
+	time.AfterFunc(limit, func() { c.finish(token) })
+}
+
+// finish ends a task.
+func (c *Client) finish(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.tasks[token]; known {
+		delete(c.tasks, token)
+		c.announce()
+	}
+}
+
+// logged handles a log message.
+func (c *Client) logged(params json.RawMessage) {
+	var p struct {
+		Message string `json:"message"`
+	}
+	if c.opts.Lists != nil && json.Unmarshal(params, &p) == nil && c.opts.Lists.MatchString(p.Message) {
+		c.finish(listTask)
+	}
+}
 
 // status records whether the server is loading, and the reason why its answers are incomplete. rust-analyzer has
 // moments without a task while it loads.

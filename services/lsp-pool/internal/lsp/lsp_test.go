@@ -84,6 +84,7 @@ func connect(t *testing.T, mode string) *rig {
 		DocumentBytes: 1 << 20, Documents: 3,
 		Quiet: 40 * time.Millisecond, Settings: map[string]any{"a": map[string]any{"b": 1}},
 		Status: strings.Contains(mode, fakelsp.Status),
+		Shown:  func(string) bool { return strings.Contains(mode, fakelsp.Late) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -378,6 +379,38 @@ func TestStatus(t *testing.T) {
 	r.Settle(t.Context(), time.Hour)
 	if tasks := r.Tasks(); len(tasks) != 0 || r.Warning() != "no standard library" {
 		t.Errorf("tasks %+v, warning %q", tasks, r.Warning())
+	}
+}
+
+// Files that appear or change are opened for a server that notices them late. While it may not have noticed further
+// ones, it counts as loading.
+func TestLateServersAreShownFiles(t *testing.T) {
+	t.Parallel()
+	r := connect(t, fakelsp.Late)
+	created := func(names ...string) (list []lsp.Change) {
+		for _, name := range names {
+			list = append(list, lsp.Change{Path: r.write(name, "def "+name+"\n"), Kind: lsp.Created})
+		}
+		return list
+	}
+	gone := lsp.Change{Path: filepath.Join(r.root, "gone.fake"), Kind: lsp.Changed}
+	if _, err := r.Sync(append(created("a.fake"), lsp.Change{Path: gone.Path, Kind: lsp.Deleted})); err != nil {
+		t.Fatal(err)
+	}
+	if r.OpenDocuments() != 1 || len(r.Tasks()) != 0 {
+		t.Errorf("%d documents are open, tasks %v", r.OpenDocuments(), r.Tasks())
+	}
+	if _, err := r.Sync([]lsp.Change{gone}); err != nil || r.OpenDocuments() != 1 {
+		t.Errorf("after the change of a missing file %d documents are open, %v", r.OpenDocuments(), err)
+	}
+	if _, err := r.Sync(created("b.fake", "c.fake")); err != nil {
+		t.Fatal(err)
+	}
+	if tasks := r.Tasks(); len(tasks) != 1 || tasks[0].Title != "many files changed" {
+		t.Errorf("tasks %v", tasks)
+	}
+	if r.Settle(t.Context(), time.Minute); len(r.Tasks()) != 0 {
+		t.Errorf("tasks %v afterwards", r.Tasks())
 	}
 }
 

@@ -76,6 +76,12 @@ func (t *Text) Line(n int) string {
 	return line
 }
 
+// Length returns the length of a line without its end.
+func (t *Text) Length(n uint32, e Encoding) uint32 {
+	line := t.Line(int(n))
+	return characterOf(line, len(line), e)
+}
+
 // Offset returns the byte of a position. A character after the end of its line is the line's end; a line after the last
 // one is the content's end; a character inside a rune is the rune's start.
 func (t *Text) Offset(p Position, e Encoding) int {

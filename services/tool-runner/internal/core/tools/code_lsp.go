@@ -261,7 +261,8 @@ func (d Deps) lspCaller(call *tool.Call) language.Query {
 	}
 	if !d.NoSandbox {
 		q.Cage, q.ProjectCaged = call.From.Cage, call.From.ProjectCaged
-		q.NoCommands = !slices.ContainsFunc(call.From.Tools, func(name string) bool {
+		// An agent whose commands an operator approves one by one must not run others through a server.
+		q.NoCommands = call.From.ApproveWrites || !slices.ContainsFunc(call.From.Tools, func(name string) bool {
 			return strings.HasPrefix(name, "shell.")
 		})
 	}

@@ -45,7 +45,8 @@ func (d Deps) lspPlace(ctx context.Context, call *tool.Call, p *codeLspParams) (
 	content, _, _ := text.Decode(data)
 	lines := strings.Split(content, "\n")
 	if at.Line >= len(lines) {
-		return at, fault.New(fault.InvalidParams, "%s has %d lines.", call.Paths[0].Show, len(lines)).With("field", "line")
+		return at, fault.New(fault.InvalidParams, "Line %d is after the end of %s, which has %d lines.", at.Line+1,
+			call.Paths[0].Show, strings.Count(strings.TrimSuffix(content, "\n"), "\n")+1).With("field", "line")
 	}
 	name, number := p.Symbol, 1
 	if i := strings.LastIndexByte(name, '#'); i > 0 {
