@@ -37,7 +37,8 @@ func Forbidden(paths ...ownpath.Path) Option {
 func Compile(policy *dsl.Cage, root string, options ...Option) (*View, error) {
 	c := &compiler{
 		policy: policy, grants: map[string]Grant{}, asked: map[spelling]bool{}, written: map[string]string{},
-		gits: map[string]bool{}, found: map[Found]bool{},
+		gits: map[string]bool{}, around: map[string]bool{}, found: map[Found]bool{},
+		repositories: map[string]repository{},
 	}
 	for _, o := range options {
 		o(c)
@@ -85,9 +86,13 @@ type compiler struct {
 	grants    map[string]Grant  // grants of the policy and added ones
 	asked     map[spelling]bool // whether the policy asks to write a path, by spelling
 	written   map[string]string // where the policy's grants are written
-	gits      map[string]bool   // git folders already read
-	pins      []string
-	found     map[Found]bool
+	gits      map[string]bool   // git folders already read, alone and, after a NUL, with a work tree
+	around    map[string]bool   // folders with a repository that the cage cannot write
+	// repositories are the configurations read by repositoryOf
+	repositories map[string]repository
+	pins         []string
+	fixed        []string // folders that no other may replace, although nothing in them is read-only
+	found        map[Found]bool
 
 	memory     *Memory // may be nil
 	recallOnly bool

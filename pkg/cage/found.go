@@ -1,6 +1,7 @@
 package cage
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,7 +83,8 @@ func (v *View) Since(before *View) []contract.Finding {
 	var list []contract.Finding
 	for _, f := range v.Found {
 		changed, known := was[Found{Kind: f.Kind, Path: f.Path}]
-		if f.Kind == KnownFolder || known && (changed == f.changed || changed == 0 || f.changed == 0) {
+		if f.Kind == KnownFolder || v.partOfNew(f, was) ||
+			known && (changed == f.changed || changed == 0 || f.changed == 0) {
 			continue
 		}
 		list = append(list, contract.Finding{Kind: string(f.Kind), Path: f.Path, Text: v.sentence(f, known)})
@@ -96,6 +98,14 @@ func (v *View) Since(before *View) []contract.Finding {
 		list = append(list[:MaxFindings-1], contract.Finding{Kind: "partial", Text: fmt.Sprintf("There are %d more.", more)})
 	}
 	return list
+}
+
+// partOfNew reports whether a path is a part of a repository that is reported as a whole.
+func (v *View) partOfNew(f Found, was map[Found]int64) bool {
+	holder := Found{Kind: FoundRepository, Path: filepath.Dir(f.Path)}
+	_, old := was[holder]
+	return f.Kind == FoundName && slices.Contains(dsl.ProtectedGit, filepath.Base(f.Path)) && !old &&
+		slices.Contains(v.Found, holder)
 }
 
 func (v *View) sentence(f Found, known bool) string {
@@ -123,7 +133,8 @@ func (v *View) sentence(f Found, known bool) string {
 	case FoundHookPath:
 		return fmt.Sprintf("A configuration of git names %s now: git runs what is there.", name)
 	}
-	return fmt.Sprintf("%s %s. It is read by %s.", name, verb, dsl.ReaderOf(f.Path))
+	reader := cmp.Or(dsl.ReaderOf(f.Path), "git, in the repository that it lies in")
+	return fmt.Sprintf("%s %s. It is read by %s.", name, verb, reader)
 }
 
 // Notes returns, as sentences, the facts of the view that an operator should know before an agent

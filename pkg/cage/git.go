@@ -12,12 +12,18 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// isGit reports whether git keeps a repository or a worktree's part of one in the folder. In a .git one protected file
-// suffices: a cage can remove the others, and put them back when the file is no longer protected.
-func isGit(dir string) bool {
+// isGit reports whether git keeps a repository or a worktree's part of one in the folder. One protected file suffices
+// if only git makes such a file: a cage can remove the others, and put them back when the file is no longer protected.
+// It depends on the folder alone: a .git file elsewhere, which a child's policy need not show, may lead to it.
+func (c *compiler) isGit(dir string) bool {
+	return isWholeGit(dir) || isRegular(filepath.Join(dir, "commondir")) || c.repositoryOf(dir).made ||
+		holdsGit(dir) && isRegular(filepath.Join(dir, "config"))
+}
+
+// isWholeGit reports whether git would use the folder as a repository.
+func isWholeGit(dir string) bool {
 	has := func(name string) bool { return kind(filepath.Join(dir, name)) != 0 }
-	return has("HEAD") && (has("objects") && has("refs") || has("commondir")) ||
-		holdsGit(dir) && (isRegular(filepath.Join(dir, "config")) || isRegular(filepath.Join(dir, "commondir")))
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
 
 // holdsGit reports whether a path is a .git, or a place in one for the repository of a submodule or the part of a
@@ -58,9 +64,9 @@ func (c *compiler) protectGit(dir, worktree string) error {
 }
 
 // protectGitFolder protects the contents of a repository's folder. Of a bare repository without worktrees it protects
-// only the existing paths: the repository may be stored in another one, as test data, and git would list the stubs
-// there. Such a folder has any name, so a child's policy cannot be checked for protected paths in it; there no policy
-// can make them writable.
+// only the existing paths and notes them: the repository may be stored in another one, as test data, and git would list
+// the stubs there. Such a folder has any name, so a child's policy cannot be checked for protected paths in it; there
+// no policy can make them writable.
 func (c *compiler) protectGitFolder(dir string) error {
 	named := inGit(dir)
 	// A folder with a .git of its own is a work tree, though an agent may have made it look like a repository's folder.
@@ -68,7 +74,7 @@ func (c *compiler) protectGitFolder(dir string) error {
 		return c.protectWhole(dir)
 	}
 	c.noteGitLinks(dir)
-	stubs := named || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
+	stubs := named || !c.repositoryOf(dir).bare || kind(filepath.Join(dir, "worktrees")) == unix.S_IFDIR ||
 		kind(filepath.Join(filepath.Dir(dir), ".git")) == unix.S_IFREG
 	// A stub that another cage made contains git's default value for the file.
 	common, worktree := firstLine(filepath.Join(dir, "commondir"))
@@ -82,6 +88,9 @@ func (c *compiler) protectGitFolder(dir string) error {
 		path := filepath.Join(dir, name)
 		if !named {
 			c.unname(path)
+		}
+		if !stubs && kind(path) != 0 && c.holder(path).Writable {
+			c.note(Found{Kind: FoundName, Path: path})
 		}
 		if name == "modules" {
 			if err := c.protectModules(path); err != nil {
@@ -180,13 +189,16 @@ func (c *compiler) followGit(file string) error {
 			from = filepath.Dir(file)
 		}
 		if !filepath.IsAbs(target) {
-			target = filepath.Join(from, target)
+			target = from + "/" + target
 		}
 		real, err := c.follow(target)
 		if err != nil {
 			return err
 		}
-		if !isGit(real) && !isRegular(filepath.Join(real, "config")) && !isRegular(filepath.Join(real, "commondir")) {
+		if kind(real) == 0 { // a cage could make a repository there
+			return c.protectTarget(real, Grant{Dir: true, Missing: true})
+		}
+		if !c.mayBecomeGit(real) {
 			return nil
 		}
 		if err := c.protectGit(real, worktree); err != nil {
@@ -195,6 +207,15 @@ func (c *compiler) followGit(file string) error {
 		file = real
 	}
 	return nil
+}
+
+// mayBecomeGit reports whether a .git file that leads to the folder leads to a repository, or to one of which the cage
+// could make the missing parts.
+func (c *compiler) mayBecomeGit(dir string) bool {
+	list, readable := c.entries(dir)
+	return readable && (len(list) == 0 || c.isGit(dir) || slices.ContainsFunc(list, func(e dirent) bool {
+		return slices.Contains([]string{"HEAD", "objects", "refs", "config"}, e.name)
+	}))
 }
 
 // protectNamed protects the paths named by a repository's configuration, and the gitlinks of its
@@ -243,6 +264,31 @@ func (c *compiler) indexes() *indexes {
 	return &indexes{}
 }
 
+// protectUser protects the user's and the system's configuration of git, which may be links into the granted folders,
+// and what it names.
+func (c *compiler) protectUser() error {
+	for _, file := range userConfigs() {
+		real, err := c.follow(file)
+		if err != nil {
+			return err
+		}
+		if _, named := dsl.ProtectedPart(real); named {
+			err = c.protectPath(real, Grant{})
+		} else {
+			err = c.protectTarget(real, Grant{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range c.userSettings() {
+		if err := c.protectSetting(s, "", ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // userSettings are the settings of the user's and the system's configuration, which apply to each repository.
 func (c *compiler) userSettings() []placedSetting {
 	if c.ofUser == nil {
@@ -266,7 +312,7 @@ func (c *compiler) protectSetting(s placedSetting, dir, worktree string) error {
 		return nil
 	case "core.hookspath":
 		// relative to the git directory, as for a push into the repository
-		if path, ok := gitPath(s.value, dir); ok && path != dir && c.reached(path) != 0 {
+		if path, ok := gitPath(s.value, dir); ok && filepath.Clean(path) != dir && exists(path) {
 			if err := c.protectTarget(path, Grant{}); err != nil {
 				return err
 			}
@@ -275,8 +321,26 @@ func (c *compiler) protectSetting(s placedSetting, dir, worktree string) error {
 			return c.protectTarget(path, Grant{Dir: true, Missing: true})
 		}
 		return nil
+	case "init.templatedir": // git copies its hooks to each new repository
+		if path, ok := gitPath(s.value, worktree); ok {
+			return c.protectTarget(path, Grant{Dir: true, Missing: true})
+		}
+		return nil
+	case "remote.url", "remote.pushurl":
+		if !strings.HasPrefix(s.value, "ext::") {
+			return nil
+		}
 	}
-	return c.protectProgram(s.value, worktree)
+	if strings.HasPrefix(s.key, "alias.") && !strings.HasPrefix(s.value, "!") {
+		return nil
+	}
+	return c.protectProgram(strings.TrimPrefix(s.value, "ext::"), worktree)
+}
+
+// exists reports whether there is a file or folder at a path, links followed.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // protectProgram protects the existing files that a command of git's configuration names.

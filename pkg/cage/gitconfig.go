@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -178,16 +179,46 @@ var programs = map[string]bool{
 	"helper":     true,
 	"difffilter": true, "alternaterefscommand": true, "recentobjectshook": true, "defaultkeycommand": true,
 	"uploadpack": true, "receivepack": true,
-	"tunnel": true, "update": true,
+	"tunnel": true, "update": true, "packobjectshook": true, "tocmd": true, "cccmd": true, "headercmd": true,
+	"sendmailcmd": true, "smtpserver": true, "path": true,
 }
 
 func wantedSetting(key string) bool {
 	switch key {
-	case "core.hookspath", "include.path", "includeif.path", "core.worktree", "extensions.objectformat":
+	case "core.hookspath", "init.templatedir", "include.path", "includeif.path", "core.worktree",
+		"extensions.objectformat", "remote.url", "remote.pushurl":
 		return true
 	}
 	_, name, _ := strings.Cut(key, ".")
-	return programs[name] || strings.HasPrefix(key, "pager.")
+	return programs[name] || strings.HasPrefix(key, "pager.") || strings.HasPrefix(key, "alias.")
+}
+
+// repository is what a file with the name config tells about the folder that it lies in.
+type repository struct {
+	made bool // by git, as a repository's own
+	bare bool // without a work tree
+}
+
+// repositoryOf reads the configuration in a folder.
+func (c *compiler) repositoryOf(dir string) repository {
+	if known, ok := c.repositories[dir]; ok {
+		return known
+	}
+	var r repository
+	if path := filepath.Join(dir, "config"); isRegular(path) {
+		text, _ := readBounded(path, maxConfig)
+		for _, s := range parseGitConfig(text, func(key string) bool {
+			return key == "core.repositoryformatversion" || key == "core.bare"
+		}) {
+			if s.key == "core.bare" {
+				r.bare = slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(s.value))
+			} else {
+				r.made = true
+			}
+		}
+	}
+	c.repositories[dir] = r
+	return r
 }
 
 // gitSettings reads a configuration with its includes and returns each setting with the file that holds it. Conditional
@@ -224,7 +255,8 @@ type placedSetting struct {
 	file string
 }
 
-// gitPath resolves a path value of git's configuration relative to base.
+// gitPath joins a path value of git's configuration to base. It keeps "..", which after a link means the parent of the
+// link's target.
 func gitPath(value, base string) (string, bool) {
 	value = strings.TrimPrefix(value, ":(optional)")
 	switch {
@@ -233,11 +265,11 @@ func gitPath(value, base string) (string, bool) {
 	case value[0] == '~':
 		name, rest, _ := strings.Cut(value[1:], "/")
 		home := homeOf(name)
-		return filepath.Join(home, rest), home != ""
+		return home + "/" + rest, home != ""
 	case filepath.IsAbs(value):
-		return filepath.Clean(value), true
+		return value, true
 	}
-	return filepath.Join(base, value), base != ""
+	return base + "/" + value, base != ""
 }
 
 // homeOf returns the home folder of a user, of this process's user for "". It returns "" for an unknown user.

@@ -152,25 +152,28 @@ func news(known, found []knownPlace) bool {
 // recalled protects the paths found by earlier compilations.
 func (c *compiler) recalled() error {
 	for _, k := range c.memory.recall(c.root) {
-		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || !c.holder(k.path).Writable {
+		if !filepath.IsAbs(k.path) || filepath.Clean(k.path) != k.path || c.reached(k.path) != unix.S_IFDIR {
 			continue
 		}
 		var err error
-		switch k.kind {
-		case KnownFolder:
-			if c.reached(k.path) == unix.S_IFDIR {
-				err = c.protectFolder(k.path, dsl.NoStub)
-			}
-		case FoundRepository:
-			if !c.gits[k.path] && c.reached(k.path) == unix.S_IFDIR && isGit(k.path) {
-				err = c.protectGit(k.path, "")
-			}
+		switch writable := c.holder(k.path).Writable; {
+		case k.kind == KnownFolder && writable:
+			err = c.protectFolder(k.path, dsl.NoStub)
+		case k.kind == KnownFolder:
+			err = c.repositoryIn(k.path)
+		case k.kind == FoundRepository && !c.gits[k.path] && c.remains(k.path):
+			err = c.protectGit(k.path, "")
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// remains reports whether a remembered folder is a repository, or has a part of one that a cage could not remove.
+func (c *compiler) remains(dir string) bool {
+	return c.isGit(dir) || isRegular(filepath.Join(dir, "config"))
 }
 
 // keep stores the paths found by this compilation.
@@ -185,9 +188,12 @@ func (c *compiler) keep() {
 		}
 	}
 	for dir := range c.gits {
-		if c.holder(dir).Writable {
+		if !strings.ContainsRune(dir, 0) && c.holder(dir).Writable {
 			found = append(found, knownPlace{FoundRepository, dir})
 		}
+	}
+	for dir := range c.around {
+		found = append(found, knownPlace{KnownFolder, dir})
 	}
 	slices.SortFunc(found, func(a, b knownPlace) int { return strings.Compare(a.path, b.path) })
 	if all, err := c.memory.remember(c.root, found); err != nil || !all {

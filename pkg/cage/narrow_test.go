@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -31,6 +32,11 @@ var forest = []string{
 	"a/both/.git/config", "a/both/HEAD", "a/both/objects/", "a/both/refs/", "a/both/.idea/",
 	"a/.GIT/config", "a/.Vscode/x",
 	".git/config", "a/scripts/hooks/pre-commit", "a/tools/watch", "a/b/scripts/x", "inc/shared",
+	"a/store/HEAD", "a/store/objects/", "a/store/refs/", "a/store/worktrees/w/commondir", "a/sibling/.git",
+	"out/store/objects/",
+	"out/store/hooks/x", "a/lead/.git", "lead/.git", "b/.git", "b/part/refs/", "lead/gone/.git",
+	"x/w/.git/HEAD", "x/w/.git/objects/", "x/w/.git/refs/", "x/hooks/pre-commit", "x/tools/run",
+	"a/bare/HEAD", "a/bare/objects/", "a/bare/refs/", "a/bare/hooks/", "a/past/",
 }
 
 // contents are the files of the forest that lead somewhere.
@@ -40,6 +46,16 @@ var contents = map[string]string{
 	"a/b/.git/config":                "[core]\nhooksPath = scripts\n",
 	"a/b/.git/worktrees/w/commondir": "../..\n",
 	"a/w/.git":                       "gitdir: ../b/.git/worktrees/w\n",
+	"a/sibling/.git":                 "gitdir: ../store\n",
+	"a/store/config":                 "[core]\nrepositoryformatversion = 0\nbare = false\n",
+	"a/lead/.git":                    "gitdir: ../../out/store\n",
+	"out/store/config":               "[core]\nrepositoryformatversion = 0\nbare = false\n",
+	"lead/.git":                      "gitdir: ../a/store/worktrees/w\n",
+	"b/.git":                         "gitdir: part\n",
+	"lead/gone/.git":                 "gitdir: ../../a/b/.git/worktrees/gone\n",
+	"x/w/.git/config": "[core]\nrepositoryformatversion = 0\nhooksPath = ../../a/past/../../x/hooks\n" +
+		"fsmonitor = ../tools/run\n",
+	"a/bare/config": "[core]\nrepositoryformatversion = 0\nbare = true\n",
 }
 
 // For random policies, a child's view allows no more than its parent's: over four levels, for both spellings of paths,
@@ -64,13 +80,17 @@ func TestChildNeverExceedsParent(t *testing.T) {
 			probes = append(probes, filepath.Join(place, name))
 		}
 	}
+	memories := t.TempDir()
+	var made atomic.Int64
 	allowed, forbidden := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		parent := somePolicy(t, "root", root, places)
 		if rapid.IntRange(0, 5).Draw(t, "git") == 0 {
 			parent.Git = dsl.GitReadOnly
 		}
-		above, err := cage.Compile(parent, root)
+		// Children are compiled with what their ancestors' compilations found, as in a daemon.
+		remember := cage.Remember(cage.NewMemory(filepath.Join(memories, strconv.FormatInt(made.Add(1), 10))))
+		above, err := cage.Compile(parent, root, remember)
 		if err != nil && parent.GitReadOnly() {
 			return // it grants a part of a repository
 		} else if err != nil {
@@ -78,7 +98,7 @@ func TestChildNeverExceedsParent(t *testing.T) {
 		}
 		for level := range 3 {
 			child := fitting(t, parent, somePolicy(t, "level "+strconv.Itoa(level), root, places))
-			below, err := cage.Compile(child, root)
+			below, err := cage.Compile(child, root, remember)
 			if err != nil && child.GitReadOnly() {
 				return
 			} else if err != nil {

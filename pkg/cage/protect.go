@@ -25,6 +25,9 @@ func (c *compiler) protect() error {
 	if err := c.protectFolder(c.root, dsl.ProjectStub); err != nil {
 		return err
 	}
+	if err := c.protectElsewhere(); err != nil {
+		return err
+	}
 	for _, path := range slices.Sorted(maps.Keys(c.named)) {
 		if err := c.lookAbove(path); err != nil {
 			return err
@@ -34,14 +37,15 @@ func (c *compiler) protect() error {
 			// It leads git to a repository, and a child's policy cannot be checked for it: a folder of this name is granted.
 			c.unname(path)
 		}
+		if g.Writable && dsl.ProtectedAcross(path, c.root) {
+			c.unname(path) // the policy's text need not show that the name is protected
+			continue
+		}
 		if g.Writable && g.Dir && filepath.Base(path) == ".git" && !c.leftOut(path) {
 			// Empty writable folders too: no other rule protects a repository made in one later.
 			if err := c.protectGit(path, filepath.Dir(path)); err != nil {
 				return err
 			}
-		}
-		if !g.Writable && g.Dir {
-			c.searchReadOnly(path)
 		}
 		if !g.Writable || !g.Dir || c.gits[path] && inGit(path) || c.holder(filepath.Dir(path)).Writable {
 			continue // inside a writable grant that is searched itself
@@ -126,26 +130,37 @@ func (c *compiler) lookAbove(path string) error {
 		return nil
 	}
 	for at := path; at != "/"; at = filepath.Dir(at) {
-		if isGit(at) && !c.leftOut(at) {
-			if err := c.protectGit(at, ""); err != nil {
-				return err
+		if c.holder(at).Writable { // a work tree there is found by the search
+			if c.isGit(at) && !c.leftOut(at) {
+				if err := c.protectGit(at, ""); err != nil {
+					return err
+				}
 			}
+			continue
 		}
-		if c.holder(at).Writable {
-			continue // a work tree that the search finds
-		}
-		var err error
-		switch git := filepath.Join(at, ".git"); kind(git) {
-		case unix.S_IFDIR:
-			err = c.protectGit(git, at)
-		case unix.S_IFREG:
-			err = c.followGit(git)
-		}
-		if err != nil {
+		if err := c.repositoryIn(at); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// repositoryIn protects what a repository in a folder that the cage cannot write leads to and names.
+func (c *compiler) repositoryIn(dir string) (err error) {
+	if c.isGit(dir) {
+		c.around[dir] = true
+		err = c.protectGit(dir, "")
+	}
+	switch git := filepath.Join(dir, ".git"); {
+	case err != nil || kind(git) == 0:
+	case kind(git) == unix.S_IFDIR:
+		c.around[dir] = true
+		return c.protectGit(git, dir)
+	case kind(git) == unix.S_IFREG:
+		c.around[dir] = true
+		return c.followGit(git)
+	}
+	return err
 }
 
 // protectPath makes one path read-only if it lies in a writable grant and the policy does not name it. If the path is
@@ -192,6 +207,11 @@ func (c *compiler) follow(path string) (string, error) {
 			return "", c.refuseLink(link, holder)
 		}
 	}
+	for _, dir := range real.Left() {
+		if c.holder(dir).Writable && kind(dir) == unix.S_IFDIR {
+			c.fixed = append(c.fixed, dir)
+		}
+	}
 	return real.String(), nil
 }
 
@@ -213,18 +233,24 @@ func (c *compiler) holder(path string) Grant {
 	}
 }
 
-// pin lists the folders between a read-only grant and the outermost writable one around it. Each must be a mount: a
-// plain folder can be renamed together with the mounts below it, writable ones included.
+// pin lists the folders between a read-only grant and the outermost writable one around it, and those that a name of
+// git's enters and leaves again. Each must be a mount: a plain folder can be renamed together with the mounts below it,
+// writable ones included.
 func (c *compiler) pin() {
-	for path, g := range c.grants {
-		if g.Writable {
-			continue
-		}
-		for at := filepath.Dir(path); c.holder(at).Writable; at = filepath.Dir(at) {
+	from := func(dir string) {
+		for at := dir; c.holder(at).Writable; at = filepath.Dir(at) {
 			if _, known := c.grants[at]; !known {
 				c.pins = append(c.pins, at)
 			}
 		}
+	}
+	for path, g := range c.grants {
+		if !g.Writable {
+			from(filepath.Dir(path))
+		}
+	}
+	for _, dir := range c.fixed {
+		from(dir)
 	}
 	for _, path := range c.pins {
 		c.grants[path] = Grant{Path: path, Dir: true, Writable: true, Pinned: true}

@@ -154,6 +154,7 @@ func TestNestedRepositories(t *testing.T) {
 		"tree/.bare/HEAD", "tree/.bare/objects/", "tree/.bare/refs/", "tree/.bare/config", "tree/.bare/hooks/sample",
 	)
 	must(t, os.WriteFile(filepath.Join(root, "tree/.git"), []byte("gitdir: ./.bare\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "fixtures/bare/config"), []byte("[core]\nbare = true\n"), 0o644))
 	got := added(root, compile(t, root, "rw ."))
 	for name, want := range map[string]string{
 		".git/modules/third/party/config": "file", ".git/modules/third/party/hooks": "folder", ".git/modules": "folder",

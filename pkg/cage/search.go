@@ -1,6 +1,7 @@
 package cage
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,17 +115,17 @@ func (c *compiler) search(dir string) error {
 		}
 		c.noteNames(at, list)
 		c.noteSockets(at, list)
-		head, project := false, false
+		git, project := false, false
 		for _, e := range list {
 			switch dsl.FoldName(e.name) {
-			case "head":
-				head = true
+			case "head", "config", "commondir":
+				git = true
 			case ".git", ".kaged":
 				project = true
 			}
 		}
 		// A folder may be both: an agent can add the names of a repository's folder to a work tree.
-		if (head || inGit(at)) && isGit(at) {
+		if (git || inGit(at)) && c.isGit(at) {
 			c.noteBare(at)
 			if err := c.protectGit(at, ""); err != nil {
 				return false, err
@@ -142,23 +143,56 @@ func (c *compiler) search(dir string) error {
 
 // noteBare records a repository's folder without the name .git. Git uses such a folder unless a valid .git comes first.
 // That holds at a project's root too: a cage can write the HEAD of the .git there, and a broken HEAD makes the .git
-// invalid.
+// invalid. A submodule's or a worktree's part in a .git counts: the .git file of a worktree that is gone, anywhere, may
+// lead to a new part.
 func (c *compiler) noteBare(dir string) {
-	if !inGit(dir) {
+	if filepath.Base(dir) != ".git" && isWholeGit(dir) {
 		c.note(Found{Kind: FoundRepository, Path: dir})
 	}
 }
 
-// searchReadOnly looks for sockets below a read-only grant, if the caller asked for sockets.
-func (c *compiler) searchReadOnly(dir string) {
-	if !c.sockets {
-		return
+// protectElsewhere protects the paths of writable grants that the user's configuration names, or a repository of the
+// project or of a read-only grant, and looks for sockets in read-only grants.
+func (c *compiler) protectElsewhere() error {
+	writes := false
+	for _, g := range c.named {
+		writes = writes || g.Writable
 	}
-	all, _ := c.walk(dir, searchedReadOnly, func(at string, list []dirent) (bool, error) {
-		c.noteSockets(at, list)
-		return !c.holder(at).Writable, nil
-	})
-	c.partialSockets = c.partialSockets || !all
+	if writes {
+		if err := c.protectUser(); err != nil {
+			return err
+		}
+	}
+	if writes && c.holder(c.root).Path == "" {
+		if _, err := c.walk(c.root, searchedReadOnly, c.lookElsewhere); err != nil {
+			return err
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.named)) {
+		if g := c.named[path]; g.Writable || !g.Dir || !writes && !c.sockets {
+			continue
+		}
+		all, err := c.walk(path, searchedReadOnly, func(at string, list []dirent) (bool, error) {
+			c.noteSockets(at, list)
+			return c.lookElsewhere(at, list)
+		})
+		if err != nil {
+			return err
+		}
+		c.partialSockets = c.partialSockets || c.sockets && !all
+	}
+	return nil
+}
+
+// lookElsewhere protects what a repository names that the cage cannot write. It is a visit of a walk.
+func (c *compiler) lookElsewhere(at string, list []dirent) (deeper bool, err error) {
+	if c.holder(at).Writable {
+		return false, nil // searched itself
+	}
+	if slices.ContainsFunc(list, func(e dirent) bool { return e.name == ".git" || e.name == "HEAD" }) {
+		err = c.repositoryIn(at)
+	}
+	return true, err
 }
 
 // noteNames records the protected names in a folder, at any depth.

@@ -247,6 +247,20 @@ func ProtectedPartBelow(path, dir string) (string, bool) {
 	return firstParts(path, slices.Min(ends)), true
 }
 
+// ProtectedAcross reports whether a path in a project lies in a protected name that begins above the project, or in its
+// root's own name: git in a project .config. A policy's text need not show such a name.
+func ProtectedAcross(path, root string) bool {
+	rel, ok := strings.CutPrefix(path, strings.TrimSuffix(root, "/")+"/")
+	if !ok {
+		return false
+	}
+	known := strings.Count(root, "/") + 1
+	inside := protectedEnds(rel)
+	return slices.ContainsFunc(protectedEnds(path), func(end int) bool {
+		return end > known && !slices.Contains(inside, end-known)
+	})
+}
+
 // innermostProtected is [ProtectedPart] for the innermost part.
 func innermostProtected(path string) (string, bool) {
 	if ends := protectedEnds(path); len(ends) > 0 {

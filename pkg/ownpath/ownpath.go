@@ -22,6 +22,7 @@ const maxLinks = 40
 type Path struct {
 	at    string
 	links []string
+	left  []string
 }
 
 // Resolve returns the real path of name; a relative name begins at the working folder. It follows links, dangling ones
@@ -73,6 +74,7 @@ func follow(name string) (Path, error) {
 		case "", ".":
 			continue
 		case "..":
+			p.left = append(p.left, p.at)
 			p.at = filepath.Dir(p.at)
 			continue
 		}
@@ -129,6 +131,10 @@ func (p Path) Below(dir Path) bool {
 // can redirect the next start to another file.
 func (p Path) Links() []string { return p.links }
 
+// Left returns the folders that the name entered and left again by "..". If such a folder is replaced by a link, the
+// name leads elsewhere.
+func (p Path) Left() []string { return p.left }
+
 // MarshalJSON encodes the path. It fails for the zero Path.
 func (p Path) MarshalJSON() ([]byte, error) {
 	if p.IsZero() {
@@ -147,6 +153,6 @@ func (p *Path) UnmarshalJSON(data []byte) error {
 	if !filepath.IsAbs(at) || filepath.Clean(at) != at || strings.ContainsRune(at, 0) {
 		return fmt.Errorf("the path %q of kaged's own is not absolute and clean", at)
 	}
-	p.at, p.links = at, nil
+	p.at, p.links, p.left = at, nil, nil
 	return nil
 }
