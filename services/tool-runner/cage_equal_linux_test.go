@@ -113,7 +113,7 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 				Context: proto.CloneOf(context),
 			}
 			req.Context.ProjectRoot, req.Context.Cage, req.Context.SessionId = root, policy, filepath.Base(base)
-			result := approved(t, w, req)
+			result := approved(t, w.client, req)
 			if e := result.GetError(); e != nil {
 				return "", errors.New(e.GetCode().String() + ": " + e.GetMessage())
 			}
@@ -158,7 +158,7 @@ func TestFileToolsAndShellAgree(t *testing.T) {
 }
 
 // approved runs a call, with an operator's approval if it needs one.
-func approved(t *rapid.T, w *workspace, req *toolrunnerv1.RunToolRequest) *toolrunnerv1.ToolResult {
+func approved(t *rapid.T, w *client, req *toolrunnerv1.RunToolRequest) *toolrunnerv1.ToolResult {
 	for {
 		stream, err := w.RunTool(w.t.Context(), req)
 		if err != nil {
