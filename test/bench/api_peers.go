@@ -75,7 +75,8 @@ func (p *barePeer) end() {
 // server with a relay to WebSockets, "nats" a NATS server as kaged's
 // own, with its streams in the folder args[0]; "gateway" a gRPC service behind a grpc-gateway; args[0] is its answer, a
 // GetSessionResponse in JSON. "replay" writes frames to each socket: args are their number and size. "streams" relays
-// the answers of the model at args[0] and stores in the folder args[1], see [bareStreams].
+// the answers of the model at args[0] and stores in the folder args[1], see [bareStreams]. "poster" posts bodies to the
+// model at args[0].
 func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, args ...string) error {
 	var handler http.Handler
 	peer := barePeer{}
@@ -108,6 +109,8 @@ func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, ar
 		}
 		defer s.close()
 		handler = s
+	case name == "poster" && len(args) == 1:
+		handler = poster(args[0])
 	case name == "replay" && len(args) == 2:
 		count, errCount := strconv.Atoi(args[0])
 		size, errSize := strconv.Atoi(args[1])

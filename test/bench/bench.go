@@ -59,7 +59,7 @@ var measurements = []measurement{
 	{name: "recall", run: measureRecall},
 	{name: "issues", run: measureIssues},
 	{name: "million", run: measureMillion},
-	{name: "context", run: measureContext},
+	{name: "context", run: measureContext, parts: []string{"growth"}},
 	{name: "api", run: measureAPI, parts: apiPartNames()},
 	{name: "replicas", run: measureReplicas},
 	{name: "gateway-sockets", run: measureGatewaySockets},
