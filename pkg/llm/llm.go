@@ -40,6 +40,22 @@ func (m Message) Same(o Message) bool {
 	return m.Role == o.Role && len(m.Blocks) == len(o.Blocks) && unsafe.SliceData(m.Blocks) == unsafe.SliceData(o.Blocks)
 }
 
+// Common returns how many messages two conversations have in common at the beginning, by [Message.Same]. Conversations
+// are only appended to: their elements are never replaced in place, as the blocks of a message are not. So lists that
+// begin in the same memory are not compared.
+func Common(a, b []Message) int {
+	n := min(len(a), len(b))
+	if unsafe.SliceData(a) == unsafe.SliceData(b) {
+		return n
+	}
+	for i := range n {
+		if !a[i].Same(b[i]) {
+			return i
+		}
+	}
+	return n
+}
+
 // Equal reports whether two messages have the same author and content.
 func Equal(a, b Message) bool {
 	return a.Role == b.Role && slices.EqualFunc(a.Blocks, b.Blocks, equalBlocks)
@@ -119,7 +135,8 @@ type Request struct {
 	Model string
 	// System is the system prompt, in blocks.
 	System []string
-	// Messages is the conversation, oldest first. It ends with a user or tool message.
+	// Messages is the conversation, oldest first. It ends with a user or tool message. Its elements are never replaced in
+	// place, see [Common].
 	Messages []Message
 	// Tools are the offered tools.
 	Tools []Tool

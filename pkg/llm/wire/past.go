@@ -27,10 +27,7 @@ type messageEnd struct {
 // follow makes p the past of a request with the given conversation and tools. It returns the conversation in normal
 // form, and the number of messages at its beginning that are the same and keep their names.
 func (p *past) follow(given []llm.Message, tools []llm.Tool) (messages []llm.Message, same int) {
-	limit := min(len(given), len(p.messages))
-	for same < limit && given[same].Same(p.messages[same]) {
-		same++
-	}
+	same = llm.Common(given, p.messages)
 	messages = given
 	if !llm.Normal(given, same) {
 		messages, same = llm.Normalize(given), 0
@@ -46,8 +43,7 @@ func (p *past) follow(given []llm.Message, tools []llm.Tool) (messages []llm.Mes
 	p.ids.add(given[from:])
 	known := len(p.calls)
 	p.calls = appendCalls(p.calls, messages[from:])
-	// Later requests may change the list, so its messages are copied.
-	p.messages = append(p.messages[:same], messages[same:]...)
+	p.messages = messages
 	if p.names == nil || len(p.calls) > known || !p.offers(tools) {
 		p.tools = p.tools[:0:0]
 		for _, t := range tools {

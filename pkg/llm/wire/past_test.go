@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"slices"
 	"testing"
 
 	"kaged.dev/pkg/llm"
@@ -50,8 +51,11 @@ func TestResume(t *testing.T) {
 		{func() {}, "", 4, "abcde."},
 		{func() {}, "other", 0, "abcde."},
 		{func() { req.Tools = []llm.Tool{{Name: "file.read"}} }, "other", 0, "abcde."},
-		{func() { req.Messages[2] = said(llm.RoleUser, "C") }, "other", 2, "abCde."},
-		{func() { req.Messages = req.Messages[:1] }, "other", 0, "a."},
+		{func() {
+			req.Messages = slices.Clone(req.Messages)
+			req.Messages[2] = said(llm.RoleUser, "C")
+		}, "other", 2, "abCde."},
+		{func() { req.Messages = slices.Clip(req.Messages[:1]) }, "other", 0, "a."},
 		{func() { grow(llm.RoleUser, "x", "y") }, "other", 0, "ay."},
 	} {
 		step.change()

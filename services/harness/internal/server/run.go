@@ -221,8 +221,7 @@ func (s *Server) take(start *started, h *harnessv1.History, held int) (int, erro
 	case start.pieces > 1 || start.kept == nil || start.kept.chain.String() != after:
 		return held, fault.New(fault.BadRequest, "The history follows a beginning that the harness does not have.")
 	default:
-		*c = start.kept.conversation
-		c.messages, c.sources, c.kept = slices.Clip(c.messages), slices.Clip(c.sources), slices.Clip(c.kept)
+		*c = start.kept.conversation // which no other run has, so the lists are appended to in place
 		held += c.bytes
 	}
 	for _, m := range h.GetMessages() {

@@ -3,6 +3,7 @@ package compact
 import (
 	"maps"
 	"slices"
+	"unsafe"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/llm"
@@ -21,7 +22,12 @@ func (c *Conversation) Clone() *Conversation {
 // Continued returns the conversation of a later run: c and the messages that follow. It equals the conversation that
 // [New] makes of all messages, pruned as far as c is. ok is false if the following messages change the form of c's;
 // then New is needed.
-func (c *Conversation) Continued(messages []llm.Message, sources []contract.Source) (out *Conversation, ok bool) {
+//
+// last is the conversation at the end of the run before, or nil. It began as c, and is given up: if equal messages
+// follow, the result goes on in its memory, so that no message is copied and requests have [llm.Common] beginnings.
+func (c *Conversation) Continued(
+	messages []llm.Message, sources []contract.Source, last *Conversation,
+) (out *Conversation, ok bool) {
 	n := len(c.messages)
 	if n == 0 || c.messages[n-1].Role == llm.RoleAssistant || answersBefore(messages) {
 		return nil, false
@@ -31,11 +37,41 @@ func (c *Conversation) Continued(messages []llm.Message, sources []contract.Sour
 		return nil, false
 	}
 	out = c.Clone()
-	for i, m := range tail.messages {
-		out.add(m, tail.sources[i])
+	taken := out.takeOver(last, tail)
+	for i := taken; i < len(tail.messages); i++ {
+		out.add(tail.messages[i], tail.sources[i])
 	}
 	out.prior = len(out.messages)
 	return out, true
+}
+
+// takeOver appends the first messages of tail from last, as far as they are equal, without a copy. It returns their
+// number.
+func (c *Conversation) takeOver(last, tail *Conversation) int {
+	n := len(c.messages)
+	if last == nil || llm.Common(c.messages, last.messages) < n || !begins(last.sources, c.sources) {
+		return 0
+	}
+	taken := 0
+	for at := n; at < len(last.messages) && taken < len(tail.messages) &&
+		llm.Equal(last.messages[at], tail.messages[taken]) &&
+		slices.Equal(last.sources[at], tail.sources[taken]); at++ {
+		taken++
+	}
+	for _, tokens := range tail.tokens[:taken] {
+		c.tokens, c.total = append(c.tokens, tokens), c.total+tokens
+	}
+	c.messages, c.sources = last.messages[:n+taken], last.sources[:n+taken]
+	if n+taken < len(last.messages) { // requests of the last run share what follows
+		c.messages, c.sources = slices.Clip(c.messages), slices.Clip(c.sources)
+	}
+	return taken
+}
+
+// begins reports whether a list of sources begins with another, which is compared only if it is elsewhere in memory.
+func begins(all, with [][]contract.Source) bool {
+	return len(all) >= len(with) && (unsafe.SliceData(all) == unsafe.SliceData(with) ||
+		slices.EqualFunc(all[:len(with)], with, slices.Equal))
 }
 
 // answersBefore reports whether results come before the first turn: they may answer an earlier one.
@@ -55,7 +91,7 @@ func answersBefore(messages []llm.Message) bool {
 // for them.
 func (c *Conversation) Share(earlier *Conversation) {
 	copied := false
-	for i := range min(len(c.messages), len(earlier.messages)) {
+	for i := llm.Common(c.messages, earlier.messages); i < min(len(c.messages), len(earlier.messages)); i++ {
 		if c.messages[i].Same(earlier.messages[i]) || !llm.Equal(c.messages[i], earlier.messages[i]) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -351,10 +352,11 @@ func TestSnapshotOfAGrowingConversation(t *testing.T) {
 	for name, change := range map[string]func(){
 		"a block":                func() { replace(llm.Block{Call: &llm.ToolCall{ID: "2"}}) },
 		"a block less":           func() { req.Messages[1].Blocks = req.Messages[1].Blocks[:1] },
-		"fewer messages":         func() { req.Messages = req.Messages[:2] },
+		"fewer messages":         func() { req.Messages = slices.Clip(req.Messages[:2]) },
 		"limit of the answer":    func() { req.MaxOutputTokens = 7 },
 		"order of equal lengths": func() { req.Messages[0], req.Messages[1] = req.Messages[1], req.Messages[0] },
 	} {
+		req.Messages = slices.Clone(req.Messages) // elements of a list are not replaced, see [llm.Common]
 		change()
 		if s.matches(&req) {
 			t.Errorf("%s: the changed request matches", name)

@@ -48,7 +48,7 @@ func (v *invocation) continueTalk() {
 	c := v.carried
 	if c == nil || c.pruning != v.pruningKey() || c.messages > len(v.history) {
 		v.talk = compact.New(v.history, v.sources)
-	} else if talk, ok := c.talk.Continued(v.history[c.messages:], v.sources[c.messages:]); ok {
+	} else if talk, ok := c.talk.Continued(v.history[c.messages:], v.sources[c.messages:], c.last); ok {
 		v.talk, v.callIDs = talk, c.callIDs
 	} else {
 		v.talk = compact.New(v.history, v.sources)

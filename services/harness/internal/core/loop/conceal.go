@@ -14,22 +14,34 @@ import (
 
 // past caches the changed forms of a conversation's messages. A conversation grows at its end, so each message is
 // changed once; a shortened conversation is changed again from the first difference.
-type past struct{ seen, out []llm.Message }
+type past struct {
+	seen, out []llm.Message
+	empty     int // number of messages of out without blocks
+}
 
 func (p *past) changed(in []llm.Message, change func(llm.Message) llm.Message) []llm.Message {
-	same := 0
-	for same < min(len(in), len(p.seen)) && in[same].Same(p.seen[same]) {
-		same++
-	}
+	same := llm.Common(in, p.seen)
 	if same < len(p.out) {
+		for _, m := range p.out[same:] {
+			p.count(m, -1)
+		}
 		// Earlier requests share the memory of p.out, so what follows is written elsewhere.
-		p.seen, p.out = p.seen[:same], slices.Clip(p.out[:same])
+		p.out = slices.Clip(p.out[:same])
 	}
 	for _, m := range in[same:] {
-		p.seen = append(p.seen, m)
-		p.out = append(p.out, change(m))
+		changed := change(m)
+		p.count(changed, 1)
+		p.out = append(p.out, changed)
 	}
+	p.seen = in
 	return slices.Clip(p.out)
+}
+
+// count adds n to the number of messages without blocks if m is one.
+func (p *past) count(m llm.Message, n int) {
+	if len(m.Blocks) == 0 {
+		p.empty += n
+	}
 }
 
 // rewriter changes the texts of a conversation.

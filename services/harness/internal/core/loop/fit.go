@@ -36,7 +36,7 @@ func (f *fitter) ProcessInputStep(_ context.Context, call *Call) error {
 		}
 		return m
 	})
-	if slices.ContainsFunc(messages, func(m llm.Message) bool { return len(m.Blocks) == 0 }) {
+	if f.past.empty > 0 {
 		messages = llm.Normalize(messages)
 	}
 	call.Request.Messages = messages

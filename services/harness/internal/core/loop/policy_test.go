@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,7 @@ func TestRewritingIsIncremental(t *testing.T) {
 	if looked != len(messages) {
 		t.Errorf("looked %d times at %d messages", looked, len(messages))
 	}
+	messages = slices.Clone(messages)
 	messages[2] = said("ca")
 	if out := r.messages(messages); out[2].Blocks[0].Text.Text != "cb" || looked != len(messages)+4 {
 		t.Errorf("a changed message became %q, looked at %d", out[2].Blocks[0].Text.Text, looked)

@@ -17,6 +17,7 @@ type snapshot struct {
 	system    []string
 	tools     []toolCopy
 	messages  []messageCopy
+	list      []llm.Message // the conversation of messages
 }
 
 type toolCopy struct{ name, description, schema string }
@@ -57,7 +58,8 @@ func (s *snapshot) take(req *llm.Request) (continues bool) {
 		}
 	}
 	s.note = req.Note
-	same := s.common(req.Messages, (*messageCopy).unchanged)
+	same := s.unchanged(req.Messages)
+	s.list = req.Messages
 	continues = continues && same == len(s.messages)
 	s.messages = slices.Grow(s.messages[:same], len(req.Messages)-same)
 	for _, m := range req.Messages[same:] {
@@ -78,8 +80,8 @@ func (s *snapshot) conversationSize() int64 {
 
 // matches reports whether req is the request of the snapshot.
 func (s *snapshot) matches(req *llm.Request) bool {
-	return s.taken && s.sameParameters(req) && s.note == req.Note && len(req.Messages) == len(s.messages) &&
-		s.common(req.Messages, (*messageCopy).matches) == len(s.messages)
+	return s.taken && s.sameParameters(req) && s.note == req.Note &&
+		slices.EqualFunc(s.messages, req.Messages, func(c messageCopy, m llm.Message) bool { return c.matches(&m) })
 }
 
 // sameParameters compares all but the messages and the note.
@@ -90,11 +92,12 @@ func (s *snapshot) sameParameters(req *llm.Request) bool {
 		})
 }
 
-// common returns how many messages the snapshot and a conversation have in common at the beginning.
-func (s *snapshot) common(messages []llm.Message, equal func(*messageCopy, *llm.Message) bool) int {
+// unchanged returns how many messages the snapshot and a conversation have in common at the beginning.
+func (s *snapshot) unchanged(messages []llm.Message) int {
+	known := llm.Common(s.list, messages)
 	n := min(len(s.messages), len(messages))
-	for i := range n {
-		if !equal(&s.messages[i], &messages[i]) {
+	for i := known; i < n; i++ {
+		if !s.messages[i].unchanged(&messages[i]) {
 			return i
 		}
 	}

@@ -68,8 +68,11 @@ func (t *Talk) Follow(stored []Stored, toolResults bool) Conversation {
 			t.ends = append(t.ends, last)
 		}
 	}
-	t.stored, t.messages = stored[:last.stored:last.stored], h.out[:last.messages:last.messages]
+	t.stored, t.messages = stored[:last.stored:last.stored], h.out[:last.messages]
 	c := Conversation{Messages: slices.Clip(h.all())}
+	if len(c.Messages) > last.messages {
+		t.messages = slices.Clip(t.messages) // c has what follows in the same memory
+	}
 	for _, e := range slices.Backward(t.ends[max(0, len(t.ends)-maxBeginnings):]) {
 		if e.messages > 0 {
 			c.Beginnings = append(c.Beginnings, Beginning{Messages: e.messages, Hash: e.chain.String()})
@@ -97,8 +100,9 @@ func (t *Talk) keep(stored []Stored) {
 	for len(t.ends) > 0 && t.last().stored > same {
 		t.ends = t.ends[:len(t.ends)-1]
 	}
-	n := t.last().messages
-	t.messages = t.messages[:n:n] // earlier conversations share the memory behind
+	if n := t.last().messages; n < len(t.messages) {
+		t.messages = t.messages[:n:n] // earlier conversations share the memory behind
+	}
 }
 
 // is reports whether two stored messages are the same: they share their blocks, which are never changed in place.

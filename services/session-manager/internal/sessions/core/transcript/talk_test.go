@@ -46,6 +46,12 @@ func TestTalkFollows(t *testing.T) {
 		var stored []transcript.Stored
 		tools, ids := true, 0
 		known := map[string][]transcript.Message{} // by hash
+		var given, copies [][]transcript.Message
+		defer func() {
+			if d := cmp.Diff(copies, given); d != "" {
+				t.Fatalf("an earlier conversation was changed (-before +after):\n%s", d)
+			}
+		}()
 		for range rapid.IntRange(1, 12).Draw(t, "runs") {
 			n := len(stored)
 			switch rapid.IntRange(0, 9).Draw(t, "change") {
@@ -78,6 +84,7 @@ func TestTalkFollows(t *testing.T) {
 			if d := cmp.Diff(want, got.Messages); len(want)+len(got.Messages) > 0 && d != "" {
 				t.Fatalf("-history +kept:\n%s", d)
 			}
+			given, copies = append(given, got.Messages), append(copies, slices.Clone(got.Messages))
 			for _, b := range got.Beginnings {
 				beginning := got.Messages[:b.Messages]
 				if earlier, ok := known[b.Hash]; ok && cmp.Diff(earlier, beginning) != "" {
