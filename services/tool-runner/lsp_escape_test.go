@@ -195,8 +195,8 @@ process.stdin.on("data", (data) => {
 });
 `
 
-// A server that runs an agent's code answers with places and edits in a hidden file: no answer has a word of the file,
-// no rename changes it, and the server is never told its content.
+// T-LSP-DEF-02, T-LSP-REFS-03: a server that runs an agent's code answers with places and edits in a hidden file: no
+// answer has a word of the file, no rename changes it, and the server is never told its content.
 func TestAServerThatNamesHiddenFiles(t *testing.T) {
 	t.Parallel()
 	c := besidePool(t, fmt.Sprintf("[lsp.servers.fake]\nextensions = [\".fake\"]\ncommand = [\"/usr/bin/env\", "+
@@ -216,7 +216,9 @@ func TestAServerThatNamesHiddenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for action, want := range map[string]string{
-		`"hover"`: `hover ENOENT`, `"definition"`: `"outside_cage":true`, `"references"`: `"outside_cage":true`,
+		`"hover"`:       `hover ENOENT`,
+		`"definition"`:  `"definitions":[{"character":0,"line":1,"outside_cage":true,"path":"./secret/secret.fake"}]`,
+		`"references"`:  `"references":[{"character":0,"line":1,"outside_cage":true,"path":"./secret/secret.fake"}]`,
 		`"diagnostics"`: `diagnostic ENOENT`, `"symbols"`: `"outside_cage":true`,
 		`"symbols","scope":"workspace","query":"s"`: `"outside_cage":true`,
 		`"code_actions"`: `"actions":[]`, `"rename","new_name":"x"`: `rename_scope_exceeds_cage`,

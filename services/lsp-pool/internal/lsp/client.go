@@ -94,6 +94,8 @@ type Task struct {
 	Title, Message string
 	// Percent is -1 if the server gives no number.
 	Percent int
+
+	until time.Time // the end of a task of the client's own
 }
 
 const (

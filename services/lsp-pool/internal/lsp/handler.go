@@ -216,19 +216,20 @@ const (
 	showTime = time.Second
 )
 
-// begin adds a task, which ends after limit at the latest.
+// begin adds a task, which ends after limit at the latest. A task in progress with the same token goes on until then.
 func (c *Client) begin(token string, task Task, limit time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	task.until = time.Now().Add(limit)
 	c.tasks[token] = task
-	time.AfterFunc(limit, func() { c.finish(token) })
+	time.AfterFunc(limit, func() { c.finish(token, false) })
 }
 
-// finish ends a task.
-func (c *Client) finish(token string) {
+// finish ends a task, unless it has time left and now is false.
+func (c *Client) finish(token string, now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, known := c.tasks[token]; known {
+	if task, known := c.tasks[token]; known && (now || !time.Now().Before(task.until)) {
 		delete(c.tasks, token)
 		c.announce()
 	}
@@ -240,7 +241,7 @@ func (c *Client) logged(params json.RawMessage) {
 		Message string `json:"message"`
 	}
 	if c.opts.Lists != nil && json.Unmarshal(params, &p) == nil && c.opts.Lists.MatchString(p.Message) {
-		c.finish(listTask)
+		c.finish(listTask, true)
 	}
 }
 
