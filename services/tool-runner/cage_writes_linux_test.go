@@ -90,7 +90,8 @@ func mayWrite(grants []*commonv1.CageMount, root, path string, before state) boo
 		}
 		git := slices.Index(parts[:i], ".git")
 		switch name := strings.ToLower(parts[i]); {
-		case git >= 0 && git == i-1 && slices.Contains([]string{"hooks", "config", "config.worktree", "commondir", "modules"}, name):
+		case git >= 0 && git == i-1 &&
+			slices.Contains([]string{"hooks", "config", "config.worktree", "commondir", "modules"}, name):
 			return false
 		case slices.Contains([]string{".kaged", ".envrc", ".vscode", ".claude", ".bashrc"}, name):
 			return false
