@@ -341,6 +341,16 @@ func TestLostPasswordsAreMadeAnew(t *testing.T) {
 	}
 }
 
+// A start that ends while it looks for PostgreSQL says so, and does not call the installation unusable.
+func TestASearchThatIsCutOffIsSlow(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	<-ctx.Done()
+	_, err := Start(ctx, Options{DataDir: dataDir(t)})
+	wantFault(t, err, fault.Unavailable, "too long")
+}
+
 // An interrupted first start does not block the next one.
 func TestACutOffFirstStartIsRepeated(t *testing.T) {
 	t.Parallel()

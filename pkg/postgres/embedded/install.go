@@ -22,6 +22,9 @@ const oldestMajor = 14
 // probeLimit is the time limit of a program that prints one line.
 const probeLimit = 10 * time.Second
 
+// tooSlow is the error of a start that ended while it looked for PostgreSQL.
+const tooSlow = "Finding PostgreSQL on this machine took too long."
+
 // installation is a set of PostgreSQL binaries and the account that can run them.
 type installation struct {
 	bin     string
@@ -39,6 +42,9 @@ func findInstallation(ctx context.Context, getenv func(string) string, p paths) 
 		return installation{}, err
 	}
 	bins := searchOrder(ctx, getenv)
+	if ctx.Err() != nil {
+		return installation{}, ended(ctx, tooSlow)
+	}
 	if named := getenv("KAGED_PG_BIN"); len(bins) == 0 && named != "" {
 		return installation{}, failed(nil, "KAGED_PG_BIN names %s, and there is no initdb and postgres in it.", named)
 	}
@@ -52,6 +58,8 @@ func findInstallation(ctx context.Context, getenv func(string) string, p paths) 
 	for _, bin := range bins {
 		install, err := probe(ctx, bin, p)
 		switch {
+		case ctx.Err() != nil: // which also ended the probe
+			return installation{}, ended(ctx, tooSlow)
 		case err != nil:
 			lastErr = err
 		case want != 0 && install.major != want, install.major < oldestMajor:
