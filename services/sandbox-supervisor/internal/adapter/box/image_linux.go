@@ -25,7 +25,15 @@ func Program() (*os.File, error) { return image() }
 
 // leastImage is the lowest descriptor number of the image. A child moves its inherited descriptors to the low numbers
 // before it executes /proc/self/fd/N, so N must be above them.
-const leastImage = 32
+//
+// gap is the number of descriptors right below the image that stay in use. Before it moves its descriptors, a child
+// copies some of them, and its end of a pipe, to the numbers that follow the highest one. If that were just below N, a
+// copy would take the image's place, and its execution would fail with "permission denied". A child inherits fewer than
+// gap-1 descriptors.
+const (
+	leastImage = 32
+	gap        = 16
+)
 
 var image = sync.OnceValues(func() (*os.File, error) {
 	program, err := programs.ReadFile("init/cage-init-" + runtime.GOARCH)
@@ -41,7 +49,7 @@ var image = sync.OnceValues(func() (*os.File, error) {
 	if err != nil {
 		return nil, unavailable(layerInit, "memory for its init: "+err.Error(), "sysctl -w vm.memfd_noexec=1, if that is 2")
 	}
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, leastImage)
+	high, err := placed(fd)
 	unix.Close(fd)
 	if err != nil {
 		return nil, unavailable(layerInit, "memory for its init: "+reasonOf(err), "")
@@ -59,3 +67,25 @@ var image = sync.OnceValues(func() (*os.File, error) {
 	}
 	return file, nil
 })
+
+// placed returns a duplicate of fd at or above leastImage, with duplicates at the gap numbers below it.
+func placed(fd int) (high int, err error) {
+	var run, rest []int // run is consecutive
+	defer func() {
+		for _, fd := range rest {
+			unix.Close(fd)
+		}
+	}()
+	for len(run) <= gap {
+		next, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, leastImage)
+		if err != nil {
+			rest = append(rest, run...)
+			return -1, err
+		}
+		if n := len(run); n > 0 && next != run[n-1]+1 {
+			rest, run = append(rest, run...), nil
+		}
+		run = append(run, next)
+	}
+	return run[gap], nil
+}
