@@ -493,6 +493,33 @@ func TestGreedyServers(t *testing.T) {
 	}
 }
 
+// T-LSP-DIAG-01: diagnostics are those of at least the wanted severity, all for 0.
+func TestDiagnosticsBySeverity(t *testing.T) {
+	t.Parallel()
+	p := fake(t, fakelsp.Pull, "")
+	path := p.write("a.fake", "one ERROR\none WARN\n")
+	for severity, want := range map[int32]int{0: 2, 1: 1, 2: 2, 4: 2} {
+		res, err := p.ask(lsppoolv1.Action_ACTION_DIAGNOSTICS, path, func(r *lsppoolv1.QueryRequest) {
+			r.Severity = severity
+		})
+		if err != nil || len(res.GetDiagnostics()) != want {
+			t.Errorf("severity %d: %v, %v", severity, res.GetDiagnostics(), err)
+		}
+	}
+}
+
+// T-LSP-RENAME-04: a server that can prepare a rename is asked whether the place can be renamed. The fake one would
+// rename def, too.
+func TestRenameIsPrepared(t *testing.T) {
+	t.Parallel()
+	p := fake(t, "", "")
+	res, err := p.ask(lsppoolv1.Action_ACTION_RENAME, p.write("a.fake", "def one\n"),
+		func(r *lsppoolv1.QueryRequest) { r.Character, r.NewName = 1, "two" })
+	if f := fault.From(err); !errors.Is(f, fault.RenameNotPossible) || !strings.Contains(f.Msg, "def cannot be renamed.") {
+		t.Errorf("the edits are %v, the error is %v", res.GetEdits(), err)
+	}
+}
+
 // A rename with overlapping edits is refused completely.
 func TestOverlappingRename(t *testing.T) {
 	t.Parallel()

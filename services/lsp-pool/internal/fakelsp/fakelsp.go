@@ -64,7 +64,8 @@ type Server struct {
 	seen []string          // the received methods, in their order
 	// the client's answers to requested edits
 	refused []string
-	gaveUp  int // the number of cancelled requests
+	folders []string // the folders that the client named
+	gaveUp  int      // the number of cancelled requests
 }
 
 type doc struct {
@@ -82,6 +83,13 @@ func (s *Server) Seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.seen)
+}
+
+// Folders returns the folders that the client named.
+func (s *Server) Folders() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.folders)
 }
 
 // Refused returns the client's answers to requested edits.
@@ -154,10 +162,17 @@ func (s *Server) take(m message) bool {
 	return s.asked(m)
 }
 
+// begin answers the handshake. s.mu is held.
 func (s *Server) begin(m message) {
-	var p struct{ RootURI string }
+	var p struct {
+		RootURI          string
+		WorkspaceFolders []struct{ URI string }
+	}
 	_ = json.Unmarshal(m.Params, &p)
 	s.root = pathOf(p.RootURI)
+	for _, f := range p.WorkspaceFolders {
+		s.folders = append(s.folders, pathOf(f.URI))
+	}
 	caps := map[string]any{
 		"textDocumentSync": 1, "hoverProvider": true, "definitionProvider": true, "referencesProvider": true,
 		"documentSymbolProvider":  true,

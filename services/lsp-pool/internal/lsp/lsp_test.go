@@ -132,6 +132,9 @@ func TestHandshake(t *testing.T) {
 		"textDocument/didOpen") {
 		t.Errorf("the server saw %v", seen)
 	}
+	if got := r.server.Folders(); !slices.Equal(got, []string{r.root}) {
+		t.Errorf("the folders are %v", got)
+	}
 }
 
 // T-LSP-LIFE-13: every call ends, with its own answer or with an error, for every misbehaviour of a server.
