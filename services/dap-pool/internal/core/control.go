@@ -180,7 +180,10 @@ func (s *session) look(ctx context.Context, threads bool) (Answer, error) {
 		<-s.finished
 		return a, s.gone()
 	case Exited:
-		<-s.finished // the last of the output precedes it
+		<-s.finished          // the last of the output precedes it
+		if s.killed() != "" { // the adapter may report the program's end before the same limit ends it
+			return a, s.gone()
+		}
 		s.mu.Lock()
 		a.ExitCode = s.exitCode
 		s.mu.Unlock()

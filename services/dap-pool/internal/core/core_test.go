@@ -364,6 +364,22 @@ func TestEmulatedBreakpoints(t *testing.T) {
 	}
 }
 
+// If a limit of the cage ends the program and then its adapter, the limit is the answer, although the adapter reported
+// an exit code before its own end.
+func TestLimitEndsProgramBeforeAdapter(t *testing.T) {
+	t.Parallel()
+	b := pool(t, "")
+	b.killed = contract.ReasonOOM
+	b.must()
+	for range 2 {
+		a, err := b.act(core.Continue)
+		if f := fault.From(err); !errors.Is(f, fault.DapSessionEnded) || !strings.Contains(f.Msg, "out of memory") {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	b.over()
+}
+
 // A program that the adapter starts as a child session is debugged over a connection of its own, with the breakpoints
 // that there are; its end is the program's, and ends all of them.
 func TestChildSession(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 type launcher struct {
 	mode    string
 	missing bool
+	killed  contract.Reason // the reason of the adapters' ends
 
 	mu       sync.Mutex // guards the fields below
 	adapters []*fakedap.Adapter
@@ -29,13 +30,14 @@ type launcher struct {
 // process is a fake adapter.
 type process struct {
 	net.Conn
-	ended chan struct{}
+	ended  chan struct{}
+	killed contract.Reason
 }
 
 func (p *process) PID() int64              { return 1 }
 func (p *process) Ended() <-chan struct{}  { return p.ended }
 func (p *process) Exit() int               { return -1 }
-func (p *process) Killed() contract.Reason { return contract.ReasonNone }
+func (p *process) Killed() contract.Reason { return p.killed }
 
 func (p *process) Close() error {
 	err := p.Conn.Close()
@@ -48,7 +50,7 @@ func (l *launcher) Launch(_ context.Context, spec core.Spec) (core.Process, erro
 		return nil, fault.New(fault.ShellSpawnFailed, "no %s", spec.Argv[0]).With("missing", true)
 	}
 	near, far := net.Pipe()
-	p := &process{Conn: near, ended: make(chan struct{})}
+	p := &process{Conn: near, ended: make(chan struct{}), killed: l.killed}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := fakedap.New(far, l.mode)

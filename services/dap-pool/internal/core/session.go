@@ -390,14 +390,14 @@ func (s *session) gone() error {
 	reason, code := s.reason, s.exitCode
 	s.mu.Unlock()
 	text := "The debug session has ended; begin another with the action launch or attach."
+	killed := s.killed()
 	switch {
+	case killed != "" && (code != nil || reason == endedByCrash):
+		text = killed
 	case code != nil:
 		text = "The program has exited; begin another debug session with the action launch."
 	case reason == endedByCrash:
 		text = "The debug adapter has ended; begin another debug session with the action launch or attach."
-		if killed := s.killed(); killed != "" {
-			text = killed
-		}
 	}
 	f := fault.New(fault.DapSessionEnded, "%s", text).With("debug_session_id", s.start.ID)
 	if code != nil {
