@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,8 +49,13 @@ func Append(ctx context.Context, q database.Querier, records []audit.Record) err
 		return nil
 	}
 	var p db.AppendAuditParams
+	parts := map[string][]byte{}
 	for _, r := range records {
 		r = r.Clean()
+		payload, part := r.Apart()
+		if part.ID != "" {
+			parts[part.ID] = part.Body
+		}
 		p.Ids = append(p.Ids, r.ID)
 		p.Tss = append(p.Tss, r.TS)
 		p.EventTypes = append(p.EventTypes, r.EventType)
@@ -58,7 +65,14 @@ func Append(ctx context.Context, q database.Querier, records []audit.Record) err
 		p.SessionIds = append(p.SessionIds, r.SessionID)
 		p.RunIds = append(p.RunIds, r.RunID)
 		p.AgentPaths = append(p.AgentPaths, r.AgentPath)
-		p.Payloads = append(p.Payloads, string(audit.Encode(r.Payload, audit.MaxPayload)))
+		p.Payloads = append(p.Payloads, string(audit.Encode(payload, audit.MaxPayload)))
+		p.Parts, p.PartsAt = append(p.Parts, part.ID), append(p.PartsAt, int32(part.At))
+	}
+	// In the same order in each transaction: one that adds a part waits for another that adds it.
+	for _, id := range slices.Sorted(maps.Keys(parts)) {
+		if err := db.New(q).AppendAuditPart(ctx, id, string(parts[id])); err != nil {
+			return database.Fail(err, "append a part of audit")
+		}
 	}
 	return database.Fail(db.New(q).AppendAudit(ctx, p), "append audit")
 }
@@ -122,7 +136,10 @@ func auditSQL(q audit.Query) (string, []any) {
 	return `select id, ts, event_type, user_id, request_id, coalesce(project_id, ''), coalesce(session_id, ''),
        coalesce(run_id, ''), agent_path, body, total
 from (select e.*, row_number() over w as n, sum(octet_length(body)) over w as size, count(*) over () as total
-      from (select *, payload::text as body from (` + source + `) s order by ts desc, id desc limit ` + limit + `) e
+      from (select s.*, case when p.body is null then s.payload
+                        else jsonb_set(s.payload, array['new_items', s.part_at::text], p.body::jsonb) end::text as body
+            from (select * from (` + source + `) s order by ts desc, id desc limit ` + limit + `) s
+            left join audit_parts p on p.id = s.part) e
       window w as (order by ts desc, id desc)) page
 where n <= ` + b.arg(q.Limit) + ` and (n = 1 or size <= ` + b.arg(auditPageBytes) + `)
 order by n`, b.args

@@ -85,6 +85,70 @@ func TestAuditRoundTrip(t *testing.T) {
 	}
 }
 
+// firstRequest returns the record of a session's first request, with a list of tools.
+func firstRequest(ts int64, user, description string) audit.Record {
+	return audit.Record{
+		ID: ident.New(), TS: ts, EventType: "agent.pre_generation", UserID: user, Payload: map[string]any{
+			"step": 1.0, "new_items": []any{
+				map[string]any{"kind": "params"},
+				map[string]any{"kind": "system", "system": []any{user}},
+				map[string]any{"kind": "tools", "tools": []any{
+					map[string]any{"name": "file.read", "description": strings.Repeat(description, 500), "schema": nil},
+				}},
+				map[string]any{"kind": "message"},
+			},
+		},
+	}
+}
+
+// The list of tools of many sessions is stored once in a month, and each record is read whole: also one of an earlier
+// version, which holds its list, one with a short list, and one of another type.
+func TestToolsAreStoredOnce(t *testing.T) {
+	const may, june = 1716300000000, 1718978400000
+	a, pool := newAudit(t)
+	short := firstRequest(may+4, "ada", "")
+	other := firstRequest(may+5, "ada", "A tool.")
+	other.EventType = "tool.called"
+	records := []audit.Record{
+		firstRequest(may, "ada", "A tool."), firstRequest(may+1, "ada", "A tool."), firstRequest(may+2, "ada", "Another."),
+		short, other, firstRequest(june, "ada", "A tool."),
+	}
+	appendAll(t, a, records[0], records[2], records[3], records[4])
+	appendAll(t, a, records[1], records[5])
+	old := firstRequest(june+1, "ada", "A tool.")
+	whole, err := json.Marshal(old.Payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pool.Exec(t.Context(), "insert into audit (id, ts, event_type, user_id, payload) values ($1, $2, $3, $4, $5)",
+		old.ID, old.TS, old.EventType, old.UserID, whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := a.Query(t.Context(), audit.Query{Owner: "ada", Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]audit.Record{
+		old, records[5], records[4], records[3], records[2], records[1], records[0],
+	}, got); d != "" {
+		t.Error(d)
+	}
+	var parts string
+	if err := pool.QueryRow(t.Context(), `select string_agg(m || ' ' || n, ', ' order by m)
+		from (select left(id, 6) as m, count(*) as n from audit_parts group by 1) p`).Scan(&parts); err != nil {
+		t.Fatal(err)
+	}
+	if parts != "202405 2, 202406 1" {
+		t.Errorf("stored parts by month: %s", parts)
+	}
+	var inline int
+	if err := pool.QueryRow(t.Context(),
+		"select count(*) from audit where octet_length(payload::text) > 2000").Scan(&inline); err != nil || inline != 2 {
+		t.Errorf("%d records hold their tools, want that of the earlier version and that of another type: %v", inline, err)
+	}
+}
+
 // Each parameter restricts the answer. An operator gets their own entries and those without an operator. A-AUDIT-01,
 // A-AUDIT-02.
 func TestAuditFilters(t *testing.T) {
@@ -243,7 +307,7 @@ func TestAuditRefusesTheOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	appendAll(t, store.NewAudit(pool), audit.Record{EventType: "e"})
+	appendAll(t, store.NewAudit(pool), audit.Record{EventType: "e"}, firstRequest(1716300000000, "ada", "A tool."))
 	conn, err := pgx.Connect(t.Context(), owner)
 	if err != nil {
 		t.Fatal(err)
@@ -251,6 +315,7 @@ func TestAuditRefusesTheOwner(t *testing.T) {
 	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
 	for _, statement := range []string{
 		"update session_manager.audit set event_type = 'x'", "delete from session_manager.audit_default",
+		"update session_manager.audit_parts set body = '{}'", "delete from session_manager.audit_parts",
 	} {
 		if _, err := conn.Exec(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "append-only") {
 			t.Errorf("%s: %v", statement, err)

@@ -10,14 +10,14 @@ import (
 )
 
 const appendAudit = `-- name: AppendAudit :exec
-insert into audit (id, ts, event_type, user_id, request_id, project_id, session_id, run_id, agent_path, payload)
+insert into audit (id, ts, event_type, user_id, request_id, project_id, session_id, run_id, agent_path, payload, part, part_at)
 select r.id, r.ts, r.event_type, r.user_id, r.request_id, nullif(r.project_id, ''), nullif(r.session_id, ''), nullif(r.run_id, ''),
-       r.agent_path, r.payload::jsonb
+       r.agent_path, r.payload::jsonb, nullif(r.part, ''), case when r.part <> '' then r.part_at end
 from (select unnest($1::text[]) as id, unnest($2::bigint[]) as ts, unnest($3::text[]) as event_type,
              unnest($4::text[]) as user_id, unnest($5::text[]) as request_id,
              unnest($6::text[]) as project_id, unnest($7::text[]) as session_id,
              unnest($8::text[]) as run_id, unnest($9::text[]) as agent_path,
-             unnest($10::text[]) as payload) r
+             unnest($10::text[]) as payload, unnest($11::text[]) as part, unnest($12::int[]) as part_at) r
 on conflict do nothing
 `
 
@@ -32,6 +32,8 @@ type AppendAuditParams struct {
 	RunIds     []string
 	AgentPaths []string
 	Payloads   []string
+	Parts      []string
+	PartsAt    []int32
 }
 
 // The payloads come as text: jsonb arrays would be parsed twice. A record that is there already stays as it is.
@@ -47,7 +49,21 @@ func (q *Queries) AppendAudit(ctx context.Context, arg AppendAuditParams) error 
 		arg.RunIds,
 		arg.AgentPaths,
 		arg.Payloads,
+		arg.Parts,
+		arg.PartsAt,
 	)
+	return err
+}
+
+const appendAuditPart = `-- name: AppendAuditPart :exec
+insert into audit_parts (id, body)
+select $1::text, $2::text where not exists (select from audit_parts where id = $1::text)
+on conflict do nothing
+`
+
+// All but the first of a month find the part, and write nothing.
+func (q *Queries) AppendAuditPart(ctx context.Context, iD string, body string) error {
+	_, err := q.db.Exec(ctx, appendAuditPart, iD, body)
 	return err
 }
 
