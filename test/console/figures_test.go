@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -191,6 +192,7 @@ func BenchmarkFigures(b *testing.B) {
 		page.run(b, "to the end", chromedp.KeyEvent(kb.End))
 		page.scrolled(b, "scroll")
 		b.ReportMetric(rendererPSS(b), "all-turns-renderer-pss-MB")
+		page.beside(b, w, id)
 		page.floors(b, bare) // last: its 10,000 turns stay in the renderer's memory
 	}
 }
@@ -205,7 +207,30 @@ func (b *browser) scrolled(t *testing.B, name string) {
 	t.ReportMetric(1000*(b.metric(t, "TaskDuration")-before)/got.Frames, name+"-task-ms/frame")
 }
 
-// floors reports the figures of the bare pages.
+// beside reports the figures of a bare page that follows the socket of a session during a burst of it.
+func (b *browser) beside(t *testing.B, w *world, session string) {
+	t.Helper()
+	bypass := func(yes bool) step {
+		return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+			_, err := cdp.Call(ctx, target, cdppage.SetBypassCSP, cdppage.SetBypassCSPParams{Enabled: yes})
+			return chromedp.Void{}, err
+		}
+	}
+	// A file of the daemon, so that requests carry the sign-in.
+	b.run(t, "open a bare page", bypass(true), chromedp.Navigate("http://"+w.listen+"/static/manifest.json"))
+	eval[bool](t, b, fmt.Sprintf(bareSession, session))
+	eval[bool](t, b, `(window.latency = [], true)`)
+	before, began := b.metric(t, "TaskDuration"), time.Now()
+	w.do(t, "POST", "/api/v1/sessions/"+session+"/messages", map[string]any{"content": "burst"}, nil)
+	w.idle(t, session)
+	b.until(t, "the end of the burst", `document.querySelector(".rows").textContent.includes("the end of the burst")`)
+	share := (b.metric(t, "TaskDuration") - before) / time.Since(began).Seconds()
+	t.ReportMetric(100*share, "floor-session-burst-task-percent")
+	t.ReportMetric(eval[float64](t, b, `p95(window.latency)`), "floor-session-burst-message-to-paint-p95-ms")
+	b.run(t, "leave the bare page", bypass(false))
+}
+
+// floors reports the figures of the bare pages with a server of their own.
 func (b *browser) floors(t *testing.B, url string) {
 	t.Helper()
 	visit := func(path string) {

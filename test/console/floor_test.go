@@ -124,3 +124,40 @@ func floor(tb testing.TB, turns, deltas int, burst time.Duration) string {
 	tb.Cleanup(server.Close)
 	return server.URL
 }
+
+// bareSession makes a page write the text of a session's socket as the bare page does, in place of the console. The
+// daemon then works beside the browser as for the console, with the same frames.
+const bareSession = `(async () => {
+	document.body.replaceChildren();
+	document.body.style.cssText = "font: 14px/1.5 system-ui, sans-serif; margin: 0";
+	const rows = document.body.appendChild(document.createElement("div"));
+	rows.className = "rows";
+	rows.style.cssText = "height: 600px; width: 740px; overflow-y: auto";
+	let open = rows.appendChild(document.createElement("p")), length = 0, text = "";
+	const write = () => {
+		if ((length += text.length) > 2000) {
+			rows.append(open = document.createElement("p"));
+			length = 0;
+		}
+		open.append(text);
+		text = "";
+		rows.scrollTop = 1e9;
+	};
+	const { csrf_token } = await (await fetch("/api/v1/me")).json();
+	const socket = new WebSocket(location.origin.replace("http", "ws") + "/api/v1/sessions/%s/socket",
+		["kaged.v1", "kaged.csrf." + csrf_token]);
+	const hello = { channel: "control", type: "hello", payload: { resume_from_seq: {} } };
+	socket.onopen = () => socket.send(JSON.stringify(hello));
+	return new Promise(done => {
+		socket.onmessage = e => {
+			const frame = JSON.parse(e.data);
+			if (frame.type === "welcome") {
+				socket.send(JSON.stringify({ channel: "control", type: "subscribe", payload: { channels: ["output"] } }));
+				done(true);
+			}
+			if (frame.type !== "message.delta") return;
+			if (!text) requestAnimationFrame(write);
+			text += frame.payload.delta;
+		};
+	});
+})()`

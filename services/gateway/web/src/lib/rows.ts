@@ -71,6 +71,23 @@ export function rowsOf(t: Transcript, density: Density): Row[] {
   return rows;
 }
 
+/** Holds no key: a string that was looked up once keeps its hash, and later lookups take less time. */
+const noKeys = new Set<string>();
+
+/** prepare makes and estimates the rows of the first entries, so that drawing them takes less time. */
+export function prepare(t: Transcript, entries: number, density: Density): void {
+  let n = t.before;
+  for (const entry of t.entries.slice(0, entries)) {
+    if ("turn" in entry) n = entry.turn.n;
+    const log = "log" in entry ? t.logs.get(entry.log) : undefined;
+    const rows = "turn" in entry ? [rowOfTurn(entry.turn)] : log ? rowsOfLog(log, density, n) : [];
+    for (const row of rows) {
+      height(row);
+      noKeys.has(row.key);
+    }
+  }
+}
+
 const estimates = new WeakMap<Row, number>();
 
 /** height estimates the height of a row before it is drawn, in pixels. */

@@ -68,6 +68,10 @@ export class SessionView {
   private last = "";
   private news: Promise<void> | null = null;
   private olderPage: Promise<void> | null = null;
+  /** Whether all older messages are being read: their rows are drawn at the end. */
+  private all = false;
+  /** Prepares the rows of a page of messages for drawing. */
+  prepare: (entries: number) => void = () => {};
 
   constructor(readonly id: string) {
     this.painted.port1.onmessage = () => { this.spare -= Math.min(mostCost, performance.now() - this.drawn); };
@@ -363,24 +367,33 @@ export class SessionView {
     this.reading = true;
     try {
       const page = await kaged.call("GET /api/v1/sessions/{session_id}/messages", { session_id: this.id, newest_first: true, limit, cursor: this.cursor });
+      const known = this.transcript.entries.length;
       this.transcript.older(page.items, page.turns_before ?? 0);
       this.cursor = page.next_cursor;
-      // Reading the answer and drawing its rows are two tasks, so that neither is long.
-      await new Promise((done) => setTimeout(done));
+      // Reading the answer, preparing its rows and drawing them are three tasks, so that none is long.
+      await nextTask();
+      this.prepare(this.transcript.entries.length - known);
+      if (this.all) return;
+      await nextTask();
       this.older = this.cursor !== null;
       this.tick++;
     } catch (error) {
       if (!(error instanceof KagedError && error.code === "unreachable")) this.error = error;
+    } finally {
+      this.reading = this.all;
     }
-    this.reading = false;
   }
 
-  /** readAll reads until the first message. */
+  /** readAll reads until the first message, and draws the rows of all pages together. */
   async readAll(): Promise<void> {
+    this.all = true;
     for (let cursor: string | null = ""; this.cursor && this.cursor !== cursor && !this.gone; ) {
       cursor = this.cursor;
       await this.readOlder(fullPage);
     }
+    this.all = this.reading = false;
+    this.older = this.cursor !== null;
+    this.tick++;
   }
 
   private async readApprovals(): Promise<void> {
@@ -421,6 +434,11 @@ export class SessionView {
     this.tick++;
     return log;
   }
+}
+
+/** nextTask resolves in a task of its own. */
+function nextTask(): Promise<void> {
+  return new Promise((done) => setTimeout(done));
 }
 
 let early: SessionView | null = null;
