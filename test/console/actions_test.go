@@ -35,8 +35,10 @@ func pressable(selector string) string {
 			const box = e.getBoundingClientRect(), at = {x: box.x + box.width / 2, y: box.y + box.height / 2}
 			if (last?.e === e && last.x === at.x && last.y === at.y && e.contains(document.elementFromPoint(at.x, at.y))) {
 				window.pressed = false
-				window.addEventListener("click", event => { window.pressed ||= e.contains(event.target) },
-					{capture: true, once: true})
+				// The page may have drawn the element anew, in the same place.
+				window.addEventListener("click", event => {
+					window.pressed ||= [e, ` + find(selector) + `].some(one => one?.contains(event.target))
+				}, {capture: true, once: true})
 				done(at)
 				return
 			}
