@@ -86,7 +86,7 @@ func TestRealServers(t *testing.T) {
 // users is the number of files that use the function of the first one.
 const users = 40
 
-// shared is a project whose first file has a function that the others use.
+// shared is a project of many files. The first one defines a function, and each other file calls it.
 type shared struct {
 	program, name, first string
 	// user is the content of another file, for its number; more are further files, in which ROOT is the project's folder.

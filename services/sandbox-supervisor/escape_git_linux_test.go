@@ -59,8 +59,8 @@ mkdir -p store/refs && echo "ref: refs/heads/main" >store/HEAD
 echo "$ROOT/out/evil/objects" >store/objects/info/alternates
 true`
 
-// No attempt in a cage makes git outside run a program by a store that the cage may write, whose work tree it does not
-// see, nor by what the repository names there.
+// A cage may write a repository's store and does not see its work tree. Git outside the cage runs no program of the
+// agent, whatever the agent tries on the store and on the paths that the repository's configuration names.
 func TestStoreOfAnUnseenWorkTree(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.EvalSymlinks(t.TempDir())

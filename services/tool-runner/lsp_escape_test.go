@@ -157,8 +157,8 @@ func TestServerShowsNoFileOutsideTheCage(t *testing.T) {
 	}
 }
 
-// liar is a language server under an agent's control. Whatever it is asked, it names a file that the agent's cage
-// hides, and it tells everything that it can read or was told.
+// liar is a language server under an agent's control. It answers every request with a file that the agent's cage hides,
+// with the content that it can read, and with the messages that it got.
 const liar = `
 const fs = require("fs"), root = process.cwd(), secret = root + "/secret/secret.fake";
 let told = "", input = Buffer.alloc(0);

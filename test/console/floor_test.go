@@ -81,16 +81,7 @@ func floor(tb testing.TB, turns, deltas int, burst time.Duration) string {
 	mux.HandleFunc("/burst", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, floorStyle, `<div class="rows"><p></div><script>
 			const rows = document.querySelector(".rows");
-			let open = rows.firstChild, length = 0, text = "";
-			const write = () => {
-				if ((length += text.length) > 2000) {
-					rows.append(open = document.createElement("p"));
-					length = 0;
-				}
-				open.append(text);
-				text = "";
-				rows.scrollTop = 1e9;
-			};
+			`+floorWrite+`
 			window.go = () => {
 				const socket = new WebSocket(location.href.replace("http", "ws") + "/socket");
 				socket.onmessage = e => {
@@ -125,15 +116,10 @@ func floor(tb testing.TB, turns, deltas int, burst time.Duration) string {
 	return server.URL
 }
 
-// bareSession makes a page write the text of a session's socket as the bare page does, in place of the console. The
-// daemon then works beside the browser as for the console, with the same frames.
-const bareSession = `(async () => {
-	document.body.replaceChildren();
-	document.body.style.cssText = "font: 14px/1.5 system-ui, sans-serif; margin: 0";
-	const rows = document.body.appendChild(document.createElement("div"));
-	rows.className = "rows";
-	rows.style.cssText = "height: 600px; width: 740px; overflow-y: auto";
-	let open = rows.appendChild(document.createElement("p")), length = 0, text = "";
+// floorWrite defines write for a bare page: it appends text to the last paragraph of rows, and begins another after
+// 2,000 characters.
+const floorWrite = `
+	let open = rows.firstChild, length = 0, text = "";
 	const write = () => {
 		if ((length += text.length) > 2000) {
 			rows.append(open = document.createElement("p"));
@@ -142,7 +128,18 @@ const bareSession = `(async () => {
 		open.append(text);
 		text = "";
 		rows.scrollTop = 1e9;
-	};
+	};`
+
+// bareSession makes a page write the text of a session's socket as the bare page does, in place of the console. The
+// daemon then works beside the browser as for the console, with the same frames.
+const bareSession = `(async () => {
+	document.body.replaceChildren();
+	document.body.style.cssText = "font: 14px/1.5 system-ui, sans-serif; margin: 0";
+	const rows = document.body.appendChild(document.createElement("div"));
+	rows.className = "rows";
+	rows.style.cssText = "height: 600px; width: 740px; overflow-y: auto";
+	rows.append(document.createElement("p"));
+	` + floorWrite + `
 	const { csrf_token } = await (await fetch("/api/v1/me")).json();
 	const socket = new WebSocket(location.origin.replace("http", "ws") + "/api/v1/sessions/%s/socket",
 		["kaged.v1", "kaged.csrf." + csrf_token]);

@@ -9,8 +9,7 @@ import (
 	"kaged.dev/services/sandbox-supervisor/internal/blueprint"
 )
 
-// The image is executed whatever the numbers of the descriptors are that its process inherits, also those next to its
-// own.
+// A process that inherits a descriptor with a number near the image's executes the image.
 func TestImageBesideInheritedDescriptors(t *testing.T) {
 	t.Parallel()
 	image, err := box.Program()

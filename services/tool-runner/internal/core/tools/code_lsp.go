@@ -261,7 +261,7 @@ func (d Deps) lspCaller(call *tool.Call) language.Query {
 	}
 	if !d.NoSandbox {
 		q.Cage, q.ProjectCaged = call.From.Cage, call.From.ProjectCaged
-		// An agent whose commands an operator approves one by one must not run others through a server.
+		// With approve: writes, an operator approves each command. A server without a cage would run commands unapproved.
 		q.NoCommands = call.From.ApproveWrites || !slices.ContainsFunc(call.From.Tools, func(name string) bool {
 			return strings.HasPrefix(name, "shell.")
 		})
