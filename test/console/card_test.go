@@ -74,5 +74,5 @@ func TestCostOfARunAtWork(t *testing.T) {
 	b.until(t, "the header shows the cost", fmt.Sprintf(dollars, ".session-top .cost"))
 	b.until(t, "the tree shows the cost", fmt.Sprintf(dollars, ".agents .agent-side"))
 	b.until(t, "it works", `document.querySelector("button.stop")`)
-	b.shows(t, "the run at work included")
+	b.shows(t, "including the current run")
 }

@@ -72,7 +72,7 @@ func TestContext(t *testing.T) {
 
 	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "run it"}, nil)
 	w.idle(t, id)
-	b.run(t, "read again", click(`//button[.="Read again"]`))
+	b.run(t, "read again", click(`//button[.="Refresh"]`))
 	b.shows(t, "echo from the ledger")
 
 	// The same run in the timeline.

@@ -63,7 +63,7 @@ func TestAnOpenCommentSurvives(t *testing.T) {
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.until(t, "the text is there", `document.querySelector(".comment textarea")?.value === "half a th"`)
 	b.run(t, "go on", write(".comment textarea", "ought"),
-		click(`//button[.="Keep"]`))
+		click(`//button[.="Add comment"]`))
 	b.until(t, "it is kept", `document.querySelector(".kept")?.innerText === "half a thought"`)
 	b.open(t, w, "/sessions/"+id+"?view=review")
 	b.until(t, "it is kept still", `document.querySelector(".kept")?.innerText === "half a thought" &&

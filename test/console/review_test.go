@@ -117,6 +117,6 @@ func TestReview(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(w.dir, "a/one.txt"), []byte("other\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b.run(t, "read again", click(`//button[.="Read again"]`))
+	b.run(t, "read again", click(`//button[.="Refresh"]`))
 	b.shows(t, "On lines that are shown no more")
 }

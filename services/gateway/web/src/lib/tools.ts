@@ -1,5 +1,6 @@
 import type { ToolCall } from "./transcript";
 import { changed } from "./diff";
+import { plural } from "./format";
 
 type Json = Record<string, unknown>;
 
@@ -46,10 +47,10 @@ export function summary(call: ToolCall): Summary {
   const error = asObject(out["error"]);
   if (call.isError) s.result = text(error["message"] ?? out["message"]) || call.output.slice(0, 160);
   else if (typeof out["exit_code"] === "number") s.result = out["timed_out"] ? "timed out" : `exit ${out["exit_code"]}`;
-  else if (Array.isArray(out["matches"])) s.result = `${out["matches"].length}${out["truncated"] ? "+" : ""} matches`;
-  else if (Array.isArray(out["files"])) s.result = `${out["files"].length} files`;
-  else if (Array.isArray(out["entries"])) s.result = `${out["entries"].length} entries`;
-  else if (typeof out["total_lines"] === "number") s.result = `${out["total_lines"]} lines`;
+  else if (Array.isArray(out["matches"])) s.result = out["truncated"] ? `${out["matches"].length}+ matches` : plural(out["matches"].length, "match", "matches");
+  else if (Array.isArray(out["files"])) s.result = plural(out["files"].length, "file");
+  else if (Array.isArray(out["entries"])) s.result = plural(out["entries"].length, "entry", "entries");
+  else if (typeof out["total_lines"] === "number") s.result = plural(out["total_lines"], "line");
   else if (typeof out["outcome"] === "string") s.result = text(out["outcome"]);
   return s;
 }

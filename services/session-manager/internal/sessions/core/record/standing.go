@@ -98,7 +98,7 @@ func (s Standing) Sentence() string {
 	}
 	cage := "without a cage"
 	if of.Cage != "" {
-		cage = "in the cage of now"
+		cage = "in its current cage"
 	}
 	return fmt.Sprintf("%s by %s of %s, %s.", what, of.Tool, of.Agent, cage)
 }

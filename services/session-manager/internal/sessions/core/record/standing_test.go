@@ -106,11 +106,11 @@ func TestStandingCoversFiles(t *testing.T) {
 func TestStandingSentence(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]record.Standing{
-		`The command "git push --force origin main" in ./ by shell.bash of primary, in the cage of now.`: {
+		`The command "git push --force origin main" in ./ by shell.bash of primary, in its current cage.`: {
 			Subject: push(nil), Kind: contract.SameCommand,
 		},
 		`Every plain command that begins with the words "git push --force", with any further words, in ./ ` +
-			`by shell.bash of primary, in the cage of now.`: {
+			`by shell.bash of primary, in its current cage.`: {
 			Subject: push(nil), Kind: contract.SameWords, Words: 3,
 		},
 		`The command "ls\" in /, and all others" in ./ by shell.bash of primary, without a cage.`: {
