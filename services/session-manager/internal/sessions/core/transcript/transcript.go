@@ -124,13 +124,21 @@ func Open(steps []Step) []llm.ToolCall {
 	return open
 }
 
-// Content returns the text of a message: all its text blocks, joined.
+// Content returns the text of a message: its text blocks in order. An empty line stands where other blocks, such as the
+// calls of a step, are between two of them.
 func Content(blocks []llm.Block) string {
 	var texts []string
+	between := false
 	for _, block := range blocks {
-		if block.Text != nil {
-			texts = append(texts, block.Text.Text)
+		if block.Text == nil {
+			between = true
+			continue
 		}
+		if between && len(texts) > 0 {
+			texts = append(texts, "\n\n")
+		}
+		texts = append(texts, block.Text.Text)
+		between = false
 	}
 	return strings.Join(texts, "") // Join does not copy a single text.
 }

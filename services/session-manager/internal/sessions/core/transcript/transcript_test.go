@@ -95,7 +95,7 @@ func TestCompose(t *testing.T) {
 	if got := show(blocks); got != "a !1 =1 ?hm b Stopped." {
 		t.Error(got)
 	}
-	if got := transcript.Content(blocks); got != "abStopped." {
+	if got := transcript.Content(blocks); got != "a\n\nbStopped." {
 		t.Error(got)
 	}
 	if got := transcript.Compose(nil, nil, "", fault.Interrupted); len(got) != 0 {
