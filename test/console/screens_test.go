@@ -64,7 +64,7 @@ func TestScreens(t *testing.T) {
 		},
 		{"processes", "/processes", `document.querySelector(".item")`},
 		{"audit", "/audit", `document.querySelector(".audit summary")`},
-		{"settings", "/settings", `document.body.innerText.includes("Look again")`},
+		{"settings", "/settings", `document.body.innerText.includes("Check again")`},
 	}
 	for _, look := range []struct {
 		name          string
