@@ -23,22 +23,24 @@ func TestASessionBegins(t *testing.T) {
 	b.run(t, "a new session", click(`//button[.="New session"]`))
 	b.shows(t, "No messages yet")
 	b.until(t, "the keyboard is in the message box", `document.activeElement.closest(".composer textarea")`)
-	if said := eval[string](t, b, `document.querySelector(".session > [role=status]").innerText`); said != "" {
+	const told = `document.querySelector(".session > [role=status]").innerText`
+	if said := eval[string](t, b, told); said != "" {
 		t.Errorf("a screen reader is told %q before any work", said)
 	}
-	if eval[bool](t, b, `(e => e.scrollHeight > e.clientHeight)(document.querySelector(".composer textarea"))`) {
+	if eval[bool](t, b, `(e => e.scrollHeight > e.clientHeight)(document.activeElement)`) {
 		t.Error("an empty message box scrolls")
 	}
 	b.run(t, "two lines", chromedp.KeyEvent("count the words"), shiftEnter, chromedp.KeyEvent("of all files"),
 		chromedp.KeyEvent(kb.Enter))
 	b.shows(t, "All done.")
-	b.until(t, "the message has two lines", `document.querySelector(".said").innerText === "count the words\nof all files"`)
+	b.until(t, "the message has two lines",
+		`document.querySelector(".said").innerText === "count the words\nof all files"`)
 	b.until(t, "the session has its name", `document.querySelector("h1").innerText === "count the words"`)
-	b.until(t, "a screen reader is told", `document.querySelector(".session > [role=status]").innerText === "The agent is done"`)
+	b.until(t, "a screen reader is told", told+` === "The agent is done"`)
 }
 
-// Reading the files again also shows the project file anew. An unsaved text stays, and is not saved over a file that was
-// changed since the text was begun. Lines with errors are marked while the operator types.
+// Reading the files again also shows the project file anew. An unsaved text stays, and is not saved over a file that
+// was changed since the text was begun. Lines with errors are marked while the operator types.
 func TestAProjectFileIsReadAgain(t *testing.T) {
 	w := start(t, typed)
 	w.session(t, "before", "")

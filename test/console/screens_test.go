@@ -63,7 +63,7 @@ func TestScreens(t *testing.T) {
 			`document.querySelector(".markdown")`,
 		},
 		{"processes", "/processes", `document.querySelector(".item")`},
-		{"audit", "/audit", `document.querySelector(".audit summary")`},
+		{"audit", "/audit", `document.querySelector(".audit-gist :not(:empty)")`},
 		{"settings", "/settings", `document.body.innerText.includes("Check again")`},
 	}
 	for _, look := range []struct {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { gist } from "../src/lib/audit";
 import { agentCost, costText, total } from "../src/lib/cost";
 import { triedOf } from "../src/lib/tried";
 
@@ -27,4 +28,12 @@ test("an agent at work costs what its path has used without the invocations that
   assert.equal(agentCost(agent("running"), [agent("running"), agent("pending")], uses), "$0.75 by 2");
   assert.equal(agentCost(agent("completed", 0.5), [], uses), "$0.50");
   assert.equal(agentCost(agent("running"), [agent("completed", 0.75), agent("running")], uses), "30 tokens");
+});
+
+test("an audit entry says in one line what it is about", () => {
+  assert.equal(gist({ call_id: "c", params: { command: "sleep 300\nrm x" }, tool_name: "shell.bash" }), "shell.bash · sleep 300");
+  assert.equal(gist({ tool_name: "shell.bash", success: false, error_code: "cancelled", duration_ms: 3744 }), "shell.bash · cancelled · 3.7 s");
+  assert.equal(gist({ outcome: "completed", steps: 1 }), "completed");
+  for (const odd of [null, undefined, "text", 7, [], { path: { deep: [1] }, name: null }]) assert.equal(typeof gist(odd), "string");
+  assert.equal(gist({}), "");
 });
