@@ -101,7 +101,7 @@ func TestTools(t *testing.T) {
 	}, parts); d != "" {
 		t.Error(d)
 	}
-	if answer.GetContent() != "I look.Done." {
+	if answer.GetContent() != "I look.\n\nDone." {
 		t.Errorf("content = %q", answer.GetContent())
 	}
 	output := w.await(s, "output", "message.end")
