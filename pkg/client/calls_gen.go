@@ -479,15 +479,15 @@ func (c *Client) DiscardQueued(ctx context.Context, req *apiv1.DiscardQueuedRequ
 	return call[apiv1.DiscardQueuedResponse](ctx, c, route{method: "DELETE", path: "/api/v1/sessions/{session_id}/queued-message"}, req)
 }
 
-// PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the
-// operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is
-// queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails
-// with validation_failed, not_found, gone for an ended session, conflict for a running one
-// (details.current_message) or a queued or paused one (details.current_state), and project_not_ready. With
-// steer a running session accepts the message too (steered): its root agent reads it at the next step
-// boundary. If the run completes before, the message starts the next run; if it ends otherwise, the model
-// reads it with the next message. At most 16 such messages and 1 MiB together wait (conflict, details.reason
-// steer_limit); they have no overrides.
+// PostMessage stores the operator's message and starts a run; 202 once both are stored. The first message
+// also names a session without a name. If the project or the operator is at its limit of running sessions
+// (`[limits]` of local.toml), the run is pending, the session is queued, and the answer has queued, reason,
+// running_count and limit; ResumeSession starts the run. Fails with validation_failed, not_found, gone for an
+// ended session, conflict for a running one (details.current_message) or a queued or paused one
+// (details.current_state), and project_not_ready. With steer a running session accepts the message too
+// (steered): its root agent reads it at the next step boundary. If the run completes before, the message
+// starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 such
+// messages and 1 MiB together wait (conflict, details.reason steer_limit); they have no overrides.
 //
 // POST /api/v1/sessions/{session_id}/messages
 func (c *Client) PostMessage(ctx context.Context, req *apiv1.PostMessageRequest) (*apiv1.PostMessageResponse, error) {

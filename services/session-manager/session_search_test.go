@@ -19,13 +19,14 @@ func TestSearchSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	n := w.start("a")
-	named := n.session("ada")
-	if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
-		Id: named, Label: structpb.NewStringValue("Übersicht.go"),
-	}); err != nil {
-		t.Fatal(err)
+	named, spoken := n.session("ada"), n.session("ada")
+	for id, name := range map[string]string{named: "Übersicht.go", spoken: "animals"} {
+		if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
+			Id: id, Label: structpb.NewStringValue(name),
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	spoken := n.session("ada")
 	w.harness.expect(func(p *play) { p.model(); p.turn(1, false, text("It is a zebra.")); p.complete(1) })
 	posted := n.post("ada", spoken, "Which animal has stripes?")
 	n.run("ada", spoken, posted.GetRunId())

@@ -66,6 +66,25 @@ func TestCreateAndList(t *testing.T) {
 	}
 }
 
+// The first message names a session without a name by its first line, at most 120 characters long. A given or cleared
+// name stays.
+func TestFirstMessageNamesASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	for _, c := range []struct{ message, want string }{
+		{"  Fix the test.\nIt fails.", "Fix the test."},
+		{strings.Repeat("ä", 121), strings.Repeat("ä", 119) + "…"},
+		{"\n \nsecond", "second"},
+	} {
+		s := n.session("ada")
+		n.post("ada", s, c.message)
+		if got := n.get("ada", s); got.GetName() != c.want || got.GetLabel() != c.want {
+			t.Errorf("%q names the session %q", c.message, got.GetName())
+		}
+	}
+}
+
 // Every invalid request is refused with a code and a sentence. A-SESS-NEW-04, A-SESS-NEW-05, A-WIRE-PAGE-04.
 func TestCreateRefusals(t *testing.T) {
 	t.Parallel()

@@ -92,14 +92,15 @@ type SessionServiceClient interface {
 	// DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with
 	// not_found, gone, and conflict for a session that is not queued (details.current_state).
 	DiscardQueued(ctx context.Context, in *v1.DiscardQueuedRequest, opts ...grpc.CallOption) (*v1.DiscardQueuedResponse, error)
-	// PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the
-	// operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is
-	// queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails with
-	// validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message)
-	// or a queued or paused one (details.current_state), and project_not_ready. With steer a running session accepts
-	// the message too (steered): its root agent reads it at the next step boundary. If the run completes before, the
-	// message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 such
-	// messages and 1 MiB together wait (conflict, details.reason steer_limit); they have no overrides.
+	// PostMessage stores the operator's message and starts a run; 202 once both are stored. The first message also names
+	// a session without a name. If the project or the operator is at its limit of running sessions (`[limits]` of
+	// local.toml), the run is pending, the session is queued, and the answer has queued, reason, running_count and
+	// limit; ResumeSession starts the run. Fails with validation_failed, not_found, gone for an ended session, conflict
+	// for a running one (details.current_message) or a queued or paused one (details.current_state), and
+	// project_not_ready. With steer a running session accepts the message too (steered): its root agent reads it at the
+	// next step boundary. If the run completes before, the message starts the next run; if it ends otherwise, the model
+	// reads it with the next message. At most 16 such messages and 1 MiB together wait (conflict, details.reason
+	// steer_limit); they have no overrides.
 	PostMessage(ctx context.Context, in *v1.PostMessageRequest, opts ...grpc.CallOption) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
 	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.
@@ -642,14 +643,15 @@ type SessionServiceServer interface {
 	// DiscardQueued withdraws the message of a queued session, which stays in the history as superseded, and cancels its run. Fails with
 	// not_found, gone, and conflict for a session that is not queued (details.current_state).
 	DiscardQueued(context.Context, *v1.DiscardQueuedRequest) (*v1.DiscardQueuedResponse, error)
-	// PostMessage stores the operator's message and starts a run; 202 once both are stored. If the project or the
-	// operator is at its limit of running sessions (`[limits]` of local.toml), the run is pending, the session is
-	// queued, and the answer has queued, reason, running_count and limit; ResumeSession starts the run. Fails with
-	// validation_failed, not_found, gone for an ended session, conflict for a running one (details.current_message)
-	// or a queued or paused one (details.current_state), and project_not_ready. With steer a running session accepts
-	// the message too (steered): its root agent reads it at the next step boundary. If the run completes before, the
-	// message starts the next run; if it ends otherwise, the model reads it with the next message. At most 16 such
-	// messages and 1 MiB together wait (conflict, details.reason steer_limit); they have no overrides.
+	// PostMessage stores the operator's message and starts a run; 202 once both are stored. The first message also names
+	// a session without a name. If the project or the operator is at its limit of running sessions (`[limits]` of
+	// local.toml), the run is pending, the session is queued, and the answer has queued, reason, running_count and
+	// limit; ResumeSession starts the run. Fails with validation_failed, not_found, gone for an ended session, conflict
+	// for a running one (details.current_message) or a queued or paused one (details.current_state), and
+	// project_not_ready. With steer a running session accepts the message too (steered): its root agent reads it at the
+	// next step boundary. If the run completes before, the message starts the next run; if it ends otherwise, the model
+	// reads it with the next message. At most 16 such messages and 1 MiB together wait (conflict, details.reason
+	// steer_limit); they have no overrides.
 	PostMessage(context.Context, *v1.PostMessageRequest) (*v1.PostMessageResponse, error)
 	// ListMessages lists the messages a page at a time, oldest first or, with newest_first, newest first. Fails with
 	// not_found, and with validation_failed for an unknown since and for a cursor of the other order.

@@ -64,7 +64,5 @@ export const firstLine = (text: string, limit = 120) => {
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
 };
 
-/** nameFor returns a session's name for the message that starts it: its first line, of at most 80 characters. */
-export const nameFor = (message: string) => [...message.trim().split("\n")[0]!].slice(0, 80).join("");
 /** plural joins a number with its noun. */
 export const plural = (n: number, one: string, many = `${one}s`) => `${n} ${n === 1 ? one : many}`;

@@ -317,6 +317,10 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 		Slot: p.s.slot(p.ctx, current.Owner),
 	}
 	c.Session.State = next
+	if current.Label == "" && current.MessageCount == 0 {
+		label := labelFor(message.Content)
+		c.Session.Label = &label
+	}
 	first := as == record.Posted && c.Recall(current)
 	p.spec = runs.Spec{
 		First: first, Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kaged.dev/pkg/check"
+	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/ident"
@@ -268,6 +269,12 @@ const maxLabel = 120
 func cleanLabel(field, label string) (string, error) {
 	label = strings.TrimSpace(label)
 	return label, check.Text(field, label, maxLabel)
+}
+
+// labelFor returns the label of a session without one for its first message: the message's first line, cut.
+func labelFor(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	return clip.WithinRunes(strings.TrimSpace(line), maxLabel, "…")
 }
 
 // find returns the caller's session. An impossible id is treated as unknown.
