@@ -71,16 +71,19 @@ func (p *barePeer) end() {
 	_ = p.cmd.Wait()
 }
 
-// ServePeer runs a bare server until in ends, and writes its addresses to out as one line of JSON. "relay" is a NATS
+// ServePeer runs a bare server until in ends, and writes its addresses to out as one line of JSON; "language" is a
+// language server instead, see [serveQuick]. "relay" is a NATS
 // server with a relay to WebSockets, "nats" a NATS server as kaged's
 // own, with its streams in the folder args[0]; "gateway" a gRPC service behind a grpc-gateway; args[0] is its answer, a
 // GetSessionResponse in JSON. "replay" writes frames to each socket: args are their number and size. "streams" relays
 // the answers of the model at args[0] and stores in the folder args[1], see [bareStreams]. "poster" posts bodies to the
 // model at args[0].
-func ServePeer(ctx context.Context, in io.Reader, out io.Writer, name string, args ...string) error {
+func ServePeer(ctx context.Context, in io.Reader, out io.WriteCloser, name string, args ...string) error {
 	var handler http.Handler
 	peer := barePeer{}
 	switch {
+	case name == "language" && len(args) == 0:
+		return serveQuick(ctx, in, out)
 	case name == "relay" && len(args) == 0:
 		r, err := startRelay()
 		if err != nil {

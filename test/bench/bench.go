@@ -53,7 +53,7 @@ var measurements = []measurement{
 	{name: "agents", run: measureAgents},
 	{name: "harnesses", run: measureHarnesses},
 	{name: "terminal", run: measureTerminal},
-	{name: "language", run: measureLanguage},
+	{name: "language", run: measureLanguage, parts: []string{"starts"}},
 	{name: "debug", run: measureDebug},
 	{name: "cage", run: measureCages},
 	{name: "recall", run: measureRecall},

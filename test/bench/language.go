@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,7 +38,11 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 	if err := l.write(); err != nil {
 		return nil, err
 	}
-	bare, err := startBare(ctx, l.dir, w.dir, same())
+	starts, err := l.starts(ctx, w)                   // before the others, because no server runs yet
+	if err != nil || !w.run.MatchString("language") { // a part was chosen
+		return starts, err
+	}
+	bare, err := startBare(ctx, goplsOn(l.dir, same()), w.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +60,7 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 		sockets := func(params map[string]any) (string, error) {
 			return r.call(ctx, "language", l.dir, "code.lsp", params)
 		}
-		figures, err := l.questions(ctx, bare, one, sockets, func() error { return r.ping(ctx) })
+		questions, err := l.questions(ctx, bare, one, sockets, func() error { return r.ping(ctx) })
 		if err != nil {
 			return nil, err
 		}
@@ -63,11 +68,10 @@ func measureLanguage(ctx context.Context, w *world) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		figures = append(figures, figure)
+		figures := slices.Concat(starts, questions, []Figure{figure})
 		for _, measure := range []func() ([]Figure, error){
 			func() ([]Figure, error) { return l.diagnostics(ctx, bare, one.call) },
 			func() ([]Figure, error) { return l.crowd(ctx, bare, r) },
-			func() ([]Figure, error) { return l.cold(ctx, w, r) },
 			func() ([]Figure, error) { return l.writing(w) },
 			func() ([]Figure, error) { return l.checkout(ctx, w) },
 		} {
@@ -317,15 +321,15 @@ func (s *session) stop() {
 }
 
 // withPool runs a measurement against a tool runner with a pool of that name and a sandbox-supervisor, each in its own
-// process.
+// process. The pool and the supervisor have more variables.
 func (w *world) withPool(
-	ctx context.Context, name string, use func(*runner, *exec.Cmd) ([]Figure, error),
+	ctx context.Context, name string, use func(*runner, *exec.Cmd) ([]Figure, error), env ...string,
 ) ([]Figure, error) {
 	data := filepath.Join(w.dir, "runner")
 	var pool *exec.Cmd
 	for _, name := range []string{"sandbox-supervisor", name} {
 		p := exec.Command(filepath.Join(filepath.Dir(w.kaged), name), "--data-dir", data)
-		p.Env, p.Stderr = environ(w.dir), os.Stderr
+		p.Env, p.Stderr = append(environ(w.dir), env...), os.Stderr
 		if err := p.Start(); err != nil {
 			return nil, err
 		}

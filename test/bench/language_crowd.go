@@ -13,80 +13,18 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
-	toolrunnerv1 "kaged.dev/proto/gen/kaged/toolrunner/v1"
 )
 
 const (
-	coldRounds     = 9
 	writeRounds    = 200
 	crowdAgents    = 20
 	crowdCalls     = 50
 	checkoutFiles  = 10_000
 	checkoutRounds = 6
-	// The targets of a start are the excess over the bare server, that of a write the excess over one without a server, in
-	// milliseconds; that of a crowd is a multiple of one agent's time.
-	coldTarget, coldCagedTarget, writeTarget, crowdTarget, checkoutTarget = 10, 20, 0.05, 2, 500
+	// The target of a write is the excess over one without a server, in milliseconds; that of a crowd is a multiple of
+	// one agent's time.
+	writeTarget, crowdTarget, checkoutTarget = 0.05, 2, 500
 )
-
-// cold starts servers alternately: one of code.lsp, one of code.lsp in a cage, a bare gopls with the capabilities and
-// settings of code.lsp, and a bare one without. The third is the floor; the difference of the last two is the cost of
-// what code.lsp needs from the server, such as an analysis at once for code actions. Each time ends with the first
-// answer.
-func (l *languages) cold(ctx context.Context, w *world, r *runner) ([]Figure, error) {
-	params := map[string]any{
-		"action": "hover", "path": "main.go", "line": placeLine + 1, "character": placeCharacter + 1,
-	}
-	caged := func(c *toolrunnerv1.ToolContext) {
-		c.Caller, c.SessionId, c.ProjectCaged = "primary.subagents.caged", "language-caged", true
-		c.Cage = &commonv1.CagePolicy{
-			Fs: []*commonv1.CageMount{{Mode: "ro", Path: "project:/"}}, Seccomp: "default", State: "ephemeral",
-		}
-	}
-	fresh := func(as func(*toolrunnerv1.ToolContext)) func() (time.Duration, error) {
-		return func() (time.Duration, error) {
-			if _, err := r.as(ctx, "language", l.dir, "code.lsp", map[string]any{"action": "reload"}, as); err != nil {
-				return 0, err
-			}
-			begun := time.Now()
-			text, err := r.as(ctx, "language", l.dir, "code.lsp", params, as)
-			took := time.Since(begun)
-			if err == nil && !strings.Contains(text, "part1") {
-				err = fmt.Errorf("hover answered %s", text)
-			}
-			return took, err
-		}
-	}
-	bare := func(as handshake) func() (time.Duration, error) {
-		return func() (time.Duration, error) {
-			begun := time.Now()
-			b, err := startBare(ctx, l.dir, w.dir, as)
-			if err != nil {
-				return 0, err
-			}
-			defer b.stop()
-			err = b.ask(ctx, "hover")
-			return time.Since(begun), err
-		}
-	}
-	took, err := inTurns(coldRounds, fresh(uncaged), fresh(caged), bare(same()), bare(plain))
-	if err != nil {
-		return nil, err
-	}
-	floor, without := ms(percentile(took[2], 50)), ms(percentile(took[3], 50))
-	return []Figure{
-		{
-			Name: "language/cold-start", Value: ms(percentile(took[0], 50)), Unit: "ms", Floor: floor,
-			Target: floor + coldTarget, Spread: spread(took[0]),
-			Note: fmt.Sprintf("start to first answer; floor: bare with the same settings, without them %.1f", without),
-		},
-		{
-			Name: "language/cold-start-caged", Value: ms(percentile(took[1], 50)), Unit: "ms", Floor: floor,
-			Target: floor + coldCagedTarget, Spread: spread(took[1]),
-		},
-	}, nil
-}
 
 // inTurns runs several measurements one after the other, rounds times, after a round to fill caches.
 func inTurns(rounds int, measures ...func() (time.Duration, error)) ([][]time.Duration, error) {

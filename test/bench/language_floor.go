@@ -12,22 +12,45 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"kaged.dev/pkg/retry"
 	lsppool "kaged.dev/services/lsp-pool"
 )
 
-// bareServer is a gopls that is used over its standard files, without kaged.
+// bareProgram is a language server and a place in the one file that it is asked about. Its home folder is the user's if
+// home is empty.
+type bareProgram struct {
+	argv                      []string
+	home                      string
+	project, name, lang, text string
+	line, character           int
+	as                        handshake
+}
+
+// bareAnswer is a part of the answer to each question.
+const bareAnswer = "part1"
+
+// goplsOn is gopls on the module in a folder.
+func goplsOn(project string, as handshake) bareProgram {
+	return bareProgram{
+		argv: []string{"gopls"}, project: project, name: "main.go", lang: "go", text: mainText(0), line: placeLine,
+		character: placeCharacter + 1, as: as,
+	}
+}
+
+// bareServer is a running language server that is used over its standard files, without kaged.
 //
 // Goroutines: those of jsonrpc2, which end with stop.
 type bareServer struct {
+	bareProgram
 	cmd       *exec.Cmd
 	conn      *jsonrpc2.Conn
 	uri       string
-	published chan int // versions of main.go
-	settings  map[string]any
+	published chan int // versions of the file
 }
 
 // files are the standard files of a program as one connection.
@@ -48,16 +71,17 @@ func same() handshake {
 	return handshake{capabilities, settings}
 }
 
-// plain is the handshake of a client that needs no more than the queries of this measurement.
-var plain = handshake{capabilities: json.RawMessage(`{"textDocument":{"publishDiagnostics":{"versionSupport":true}}}`)}
-
-// startBare starts a server.
-func startBare(ctx context.Context, project, home string, as handshake) (_ *bareServer, err error) {
+// startBare starts a server in a process group of its own.
+func startBare(ctx context.Context, p bareProgram, dir string) (_ *bareServer, err error) {
 	b := &bareServer{
-		cmd: exec.Command("gopls"), uri: "file://" + filepath.Join(project, "main.go"), published: make(chan int, 1000),
-		settings: as.settings,
+		bareProgram: p, cmd: exec.Command(p.argv[0], p.argv[1:]...), uri: "file://" + filepath.Join(p.project, p.name),
+		published: make(chan int, 1000),
 	}
-	b.cmd.Dir, b.cmd.Env, b.cmd.Stderr = project, environ(home), os.Stderr
+	b.cmd.Dir, b.cmd.Env, b.cmd.Stderr = p.project, environ(dir), os.Stderr
+	if p.home != "" {
+		b.cmd.Env = append(b.cmd.Env, "HOME="+p.home)
+	}
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := b.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -71,17 +95,17 @@ func startBare(ctx context.Context, project, home string, as handshake) (_ *bare
 	}
 	stream := jsonrpc2.NewBufferedStream(files{out, in}, jsonrpc2.VSCodeObjectCodec{})
 	b.conn = jsonrpc2.NewConn(ctx, stream, jsonrpc2.HandlerWithError(b.told))
-	folder := map[string]string{"uri": "file://" + project, "name": "m"}
+	folder := map[string]string{"uri": "file://" + p.project, "name": "m"}
 	err = b.conn.Call(ctx, "initialize", map[string]any{
-		"rootUri": folder["uri"], "workspaceFolders": []any{folder}, "initializationOptions": as.settings,
-		"capabilities": as.capabilities,
+		"rootUri": folder["uri"], "workspaceFolders": []any{folder}, "initializationOptions": p.as.settings,
+		"capabilities": p.as.capabilities,
 	}, nil)
 	if err == nil {
 		err = b.conn.Notify(ctx, "initialized", struct{}{})
 	}
 	if err == nil {
 		err = b.conn.Notify(ctx, "textDocument/didOpen", map[string]any{"textDocument": map[string]any{
-			"uri": b.uri, "languageId": "go", "version": 1, "text": mainText(0),
+			"uri": b.uri, "languageId": p.lang, "version": 1, "text": p.text,
 		}})
 	}
 	if err != nil {
@@ -99,7 +123,7 @@ func (b *bareServer) told(_ context.Context, _ *jsonrpc2.Conn, r *jsonrpc2.Reque
 		Items   []any  `json:"items"`
 	}
 	if r.Method == "workspace/configuration" && r.Params != nil && json.Unmarshal(*r.Params, &p) == nil {
-		return slices.Repeat([]any{b.settings}, len(p.Items)), nil
+		return slices.Repeat([]any{b.as.settings}, len(p.Items)), nil
 	}
 	published := r.Method == "textDocument/publishDiagnostics" && r.Params != nil
 	if published && json.Unmarshal(*r.Params, &p) == nil && p.URI == b.uri {
@@ -116,10 +140,10 @@ func (b *bareServer) ask(ctx context.Context, action string) error {
 	var answer json.RawMessage
 	err := b.conn.Call(ctx, "textDocument/"+action, map[string]any{
 		"textDocument": map[string]string{"uri": b.uri},
-		"position":     map[string]int{"line": placeLine, "character": placeCharacter + 1},
+		"position":     map[string]int{"line": b.line, "character": b.character},
 	}, &answer)
-	if err == nil && !strings.Contains(string(answer), "part1") {
-		err = fmt.Errorf("gopls answered %s", answer)
+	if err == nil && !strings.Contains(string(answer), bareAnswer) {
+		err = fmt.Errorf("%s answered %s", b.argv[0], answer)
 	}
 	return err
 }
@@ -150,8 +174,49 @@ func (b *bareServer) change(ctx context.Context, state int) error {
 
 func (b *bareServer) stop() {
 	_ = b.conn.Close()
-	_ = b.cmd.Process.Kill()
+	_ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL)
 	_ = b.cmd.Wait()
+}
+
+// end requests that the server exits, and returns when all processes of its group have ended.
+func (b *bareServer) end(ctx context.Context) error {
+	err := b.conn.Call(ctx, "shutdown", nil, nil)
+	if err == nil {
+		err = b.conn.Notify(ctx, "exit", nil)
+	}
+	if err == nil {
+		select {
+		case <-b.conn.DisconnectNotify():
+		case <-ctx.Done():
+		}
+	}
+	b.stop()
+	for range (retry.Pauses{First: time.Millisecond, Last: time.Millisecond}).Each(ctx) {
+		if err != nil || errors.Is(syscall.Kill(-b.cmd.Process.Pid, 0), syscall.ESRCH) {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// serveQuick is a language server that is ready at once and gives each question the same answer.
+func serveQuick(ctx context.Context, in io.Reader, out io.WriteCloser) error {
+	answers := map[string]any{
+		"initialize": map[string]any{"capabilities": map[string]any{"hoverProvider": true, "textDocumentSync": 1}},
+		"shutdown":   nil,
+	}
+	answer := func(_ context.Context, conn *jsonrpc2.Conn, r *jsonrpc2.Request) (any, error) {
+		if r.Method == "exit" {
+			return nil, conn.Close()
+		}
+		if result, known := answers[r.Method]; known {
+			return result, nil
+		}
+		return map[string]string{"contents": bareAnswer}, nil
+	}
+	stream := jsonrpc2.NewBufferedStream(files{in, out}, jsonrpc2.VSCodeObjectCodec{})
+	<-jsonrpc2.NewConn(ctx, stream, jsonrpc2.HandlerWithError(answer)).DisconnectNotify()
+	return nil
 }
 
 // pipe is a process that writes what it reads.

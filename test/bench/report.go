@@ -22,6 +22,9 @@ type Figure struct {
 	// Spread is the distance of the 10th to the 90th percentile of the sample, as a fraction of its median; 0 for a single
 	// measurement.
 	Spread float64 `json:"spread,omitempty"`
+	// Low and High are the bounds of the 95 % interval of the value, both 0 without one.
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
 	// Peer names the program that was measured in the same run, alternately with kaged.
 	Peer string `json:"peer,omitempty"`
 	// Rival is the peer's value in the same run, 0 without a peer. With a rival, the ratio and the target refer to it.
