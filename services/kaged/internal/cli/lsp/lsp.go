@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -142,11 +143,12 @@ func restart(a kit.App, p *kit.Places) *cobra.Command {
 
 func logs(a kit.App, p *kit.Places) *cobra.Command {
 	var at place
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "logs [LANG]",
 		Short:   "Print the end of the standard error of the project's language servers",
 		Long:    "Prints the last 8 KiB of standard error of each language server, of the last run if it has ended.",
-		Example: "  kaged lsp logs go",
+		Example: "  kaged lsp logs go\n  kaged lsp logs --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return at.in(a, p, cmd, false, func(ctx context.Context, c *client.Client, id string) error {
@@ -154,11 +156,12 @@ func logs(a kit.App, p *kit.Places) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return writeLogs(a.Stdout, list, strings.Join(args, ""))
+				return writeLogs(a.Stdout, list, strings.Join(args, ""), asJSON)
 			})
 		},
 	}
 	at.flags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the servers in the API's form as one JSON object")
 	return cmd
 }
 
@@ -192,14 +195,18 @@ func Caged(s Server) string {
 	return "uncaged"
 }
 
-// writeLogs writes the logs of servers, of one language or all.
-func writeLogs(w io.Writer, list []Server, lang string) error {
-	shown := 0
+// writeLogs writes the logs of servers, of one language or all, or these servers in the API's form.
+func writeLogs(w io.Writer, list []Server, lang string, asJSON bool) error {
+	if lang != "" {
+		list = slices.DeleteFunc(slices.Clone(list), func(s Server) bool { return s.Lang != lang })
+	}
+	switch {
+	case len(list) == 0 && lang != "":
+		return notStarted(lang)
+	case len(list) == 0 || asJSON:
+		return write(w, list, asJSON, time.Time{})
+	}
 	for _, s := range list {
-		if lang != "" && s.Lang != lang {
-			continue
-		}
-		shown++
 		fmt.Fprintf(w, "%s (%s, %s):\n", termtext.Line(s.Lang), s.State, Caged(s))
 		if strings.TrimSpace(s.Log) == "" {
 			fmt.Fprintln(w, "  It has written nothing.")
@@ -209,12 +216,6 @@ func writeLogs(w io.Writer, list []Server, lang string) error {
 				fmt.Fprintln(w, "  "+termtext.Line(line))
 			}
 		}
-	}
-	if shown == 0 && lang != "" {
-		return notStarted(lang)
-	}
-	if shown == 0 {
-		fmt.Fprintln(w, "No language server was started.")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -43,16 +44,27 @@ demo     rust  failed  uncaged  -    -      3         0     rust-analyzer
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := writeLogs(&out, list, "go"); err != nil || strings.Contains(out.String(), "\x1b") ||
+	if err := writeLogs(&out, list, "go", false); err != nil || strings.Contains(out.String(), "\x1b") ||
 		!strings.HasPrefix(out.String(), "go (ready, caged):\n  one\n  two") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	out.Reset()
-	if err := writeLogs(&out, list, "rust"); err != nil ||
+	if err := writeLogs(&out, list, "rust", false); err != nil ||
 		out.String() != "rust (failed, uncaged):\n  It has written nothing.\n" {
 		t.Errorf("without output: %q, %v", out.String(), err)
 	}
-	if err := writeLogs(&out, list, "zig"); !errors.Is(err, fault.NotFound) {
-		t.Errorf("zig: %v", err)
+	for _, asJSON := range []bool{false, true} {
+		if err := writeLogs(&out, list, "zig", asJSON); !errors.Is(err, fault.NotFound) {
+			t.Errorf("zig: %v", err)
+		}
+	}
+	out.Reset()
+	var got servers
+	err := writeLogs(&out, list, "go", true)
+	if err := errors.Join(err, json.Unmarshal([]byte(out.String()), &got)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(list[:1], got.Servers); d != "" {
+		t.Error(d)
 	}
 }
