@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"kaged.dev/pkg/astgrep"
 	"kaged.dev/pkg/syntax"
 )
@@ -81,6 +83,10 @@ func FuzzMatch(f *testing.F) {
 		tree, err := p.Parse(ctx, lang, []byte(source), 1<<20)
 		if err == nil {
 			checkTree(t, &tree)
+			sameInParts(t, p, pattern, &tree)
+			tree, err = p.Parse(ctx, lang, []byte(source), 1<<20) // the nodes are those of the last call
+		}
+		if err == nil {
 			err = pattern.Find(ctx, &tree, true, func(m astgrep.Match) bool {
 				for _, c := range m.Captures {
 					if start, end := tree.Span(max(c.First, 0), c.Count); start > end || end > len(source) {
@@ -112,6 +118,42 @@ func FuzzMatch(f *testing.F) {
 			t.Fatalf("the C heap holds %d bytes", syntax.Heap())
 		}
 	})
+}
+
+// sameInParts checks that a pattern has the same matches in a tree as in the part of it that Pattern.Parse makes.
+func sameInParts(t *testing.T, p *syntax.Parser, pattern *astgrep.Pattern, tree *syntax.Tree) {
+	t.Helper()
+	if !pattern.Possible(tree.Text) {
+		return
+	}
+	whole := spans(t, pattern, tree)
+	part, err := pattern.Parse(t.Context(), p, tree.Text, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTree(t, &part)
+	if d := cmp.Diff(whole, spans(t, pattern, &part)); d != "" {
+		t.Fatalf("%q in %q: %s", pattern.Variables(), tree.Text, d)
+	}
+}
+
+// spans returns the ranges of the matches of a pattern, each followed by those of its variables.
+func spans(t *testing.T, pattern *astgrep.Pattern, tree *syntax.Tree) (list [][2]int) {
+	t.Helper()
+	add := func(first, count int) {
+		start, end := tree.Span(first, count)
+		list = append(list, [2]int{start, end})
+	}
+	if err := pattern.Find(t.Context(), tree, true, func(m astgrep.Match) bool {
+		add(m.Node, 1)
+		for _, c := range m.Captures {
+			add(max(c.First, 0), c.Count)
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 func language(i int) *syntax.Language {

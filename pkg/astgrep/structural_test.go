@@ -179,6 +179,10 @@ func TestRewritingByIdentityIsIdentity(t *testing.T) {
 		if tree, err = p.Parse(t.Context(), lang, source, 1<<20); err != nil {
 			rt.Fatal(err)
 		}
+		sameInParts(t, p, pattern, &tree)
+		if tree, err = pattern.Parse(t.Context(), p, source, 1<<20); err != nil {
+			rt.Fatal(err)
+		}
 		edits, err := astgrep.Rewrite(t.Context(), &tree, []*astgrep.Rule{rule}, 1<<20)
 		if err != nil {
 			rt.Fatal(err)

@@ -43,6 +43,7 @@ uint32_t ts_node_end_byte(TSNode);
 bool ts_node_is_named(TSNode);
 bool ts_node_is_missing(TSNode);
 bool ts_node_is_extra(TSNode);
+bool ts_node_has_error(TSNode);
 TSTreeCursor ts_tree_cursor_new(TSNode);
 void ts_tree_cursor_reset(TSTreeCursor *, TSNode);
 void ts_tree_cursor_delete(TSTreeCursor *);
@@ -118,8 +119,15 @@ static uint8_t flags_of(TSNode n) {
 	       (ts_node_is_extra(n) ? KAGED_EXTRA : 0);
 }
 
-static int64_t flatten(kaged_parser *p, TSTreeCursor *cursor, uint32_t max_nodes) {
-	size_t count = 0, depth = 0;
+// Reports whether a node contains a place. Nodes come in preorder, so places before it are never looked at again.
+static bool holds(const kaged_wanted *wanted, size_t *place, const kaged_node *n) {
+	while (*place < wanted->count && wanted->places[*place] < n->start) ++*place;
+	return *place < wanted->count && wanted->places[*place] < n->end;
+}
+
+static int64_t flatten(kaged_parser *p, TSTreeCursor *cursor, uint32_t max_nodes, const kaged_wanted *wanted) {
+	size_t count = 0, depth = 0, place = 0;
+	size_t within = 0; // the depth of the wanted node around the current one, plus one; 0 outside of wanted nodes
 	for (;;) {
 		if (count == max_nodes) return KAGED_TOO_MANY_NODES;
 		if (count % CHECK == 0 && __atomic_load_n(&p->flag, __ATOMIC_RELAXED)) return KAGED_CANCELLED;
@@ -128,22 +136,27 @@ static int64_t flatten(kaged_parser *p, TSTreeCursor *cursor, uint32_t max_nodes
 		uint8_t flags = flags_of(n);
 		p->nodes[count] = (kaged_node){ts_node_start_byte(n), ts_node_end_byte(n), 0, ts_node_symbol(n), flags, 0};
 		if (depth > 0 && flags & KAGED_NAMED) p->nodes[p->path[depth - 1]].flags |= KAGED_NAMED_CHILD;
-		if (ts_tree_cursor_goto_first_child(cursor)) {
+		bool children = !wanted || within || holds(wanted, &place, &p->nodes[count]);
+		if (wanted && children && !within && p->nodes[count].symbol == wanted->symbol) within = depth + 1;
+		if (children && ts_tree_cursor_goto_first_child(cursor)) {
 			if (depth == p->path_room && !more_path(p)) return KAGED_NO_MEMORY;
 			p->path[depth++] = count++;
 			continue;
 		}
 		p->nodes[count].next = count + 1;
 		count++;
+		if (within == depth + 1) within = 0;
 		while (depth > 0 && !ts_tree_cursor_goto_next_sibling(cursor)) {
 			ts_tree_cursor_goto_parent(cursor);
 			p->nodes[p->path[--depth]].next = count;
+			if (within == depth + 1) within = 0;
 		}
 		if (depth == 0) return count;
 	}
 }
 
-int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes) {
+int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes,
+                    const kaged_wanted *wanted) {
 	if (p->room > KEEP) {
 		free(p->nodes);
 		p->nodes = NULL;
@@ -160,8 +173,9 @@ int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint
 		ts_parser_reset(p->parser);
 		return KAGED_CANCELLED;
 	}
-	TSTreeCursor cursor = ts_tree_cursor_new(ts_tree_root_node(tree));
-	int64_t count = flatten(p, &cursor, max_nodes);
+	TSNode root = ts_tree_root_node(tree);
+	TSTreeCursor cursor = ts_tree_cursor_new(root);
+	int64_t count = flatten(p, &cursor, max_nodes, ts_node_has_error(root) ? NULL : wanted);
 	ts_tree_cursor_delete(&cursor);
 	ts_tree_delete(tree);
 	return count;

@@ -36,8 +36,18 @@ void kaged_parser_delete(kaged_parser *p);
 // The flag another thread sets to anything but zero to end a parse. It is cleared by whoever begins one.
 size_t *kaged_parser_flag(kaged_parser *p);
 
-// Parses text and returns the number of nodes, which are at kaged_parser_nodes until the next call, or an error.
-int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes);
+// The nodes that are wanted: those of a symbol that contain one of the places, which are offsets in bytes in ascending
+// order. The wanted nodes have all their descendants; a node outside of them that contains no place has no children.
+typedef struct {
+	const uint32_t *places;
+	size_t count;
+	uint16_t symbol;
+} kaged_wanted;
+
+// Parses text and returns the number of nodes, which are at kaged_parser_nodes until the next call, or an error. If
+// wanted is NULL, or the text has a syntax error, the array has all nodes.
+int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes,
+                    const kaged_wanted *wanted);
 kaged_node *kaged_parser_nodes(kaged_parser *p);
 
 uint32_t kaged_grammar_symbols(const void *grammar);

@@ -8,6 +8,7 @@ import "C"
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -32,6 +33,13 @@ func (p *Parser) Close() { C.kaged_parser_delete(p.c) }
 // Parse parses text of at most [MaxText] bytes. The tree is valid until the next call. It fails with the context's
 // error soon after the context ended, and with [ErrTooLarge] if the tree needs more than maxNodes nodes.
 func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNodes int) (Tree, error) {
+	return p.ParseWanted(ctx, lang, text, maxNodes, nil)
+}
+
+// ParseWanted is Parse for a caller that needs the wanted nodes only, nil for all.
+func (p *Parser) ParseWanted(
+	ctx context.Context, lang *Language, text []byte, maxNodes int, wanted *Wanted,
+) (Tree, error) {
 	if len(text) > MaxText {
 		return Tree{}, ErrTooLarge
 	}
@@ -49,8 +57,10 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 	if len(text) == 0 {
 		base = &nothing
 	}
+	only, unpin := wanted.inC()
+	defer unpin()
 	count := C.kaged_parse(p.c, lang.grammar.pointer, (*C.char)(unsafe.Pointer(base)), C.uint32_t(len(text)),
-		C.uint32_t(maxNodes))
+		C.uint32_t(maxNodes), only)
 	if !stop() {
 		<-ended // the flag belongs to this parser, which may be freed before a late write
 	}
@@ -69,6 +79,21 @@ func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNode
 	}
 	nodes := unsafe.Slice((*Node)(unsafe.Pointer(C.kaged_parser_nodes(p.c))), int(count))
 	return Tree{Language: lang, Text: text, Nodes: nodes}, nil
+}
+
+// inC returns w for C, and a function to call when C has returned.
+func (w *Wanted) inC() (_ *C.kaged_wanted, unpin func()) {
+	if w == nil {
+		return nil, func() {}
+	}
+	var pinned runtime.Pinner
+	places := unsafe.SliceData(w.Places)
+	if places != nil {
+		pinned.Pin(places)
+	}
+	return &C.kaged_wanted{
+		places: (*C.uint32_t)(places), count: C.size_t(len(w.Places)), symbol: C.uint16_t(w.Symbol),
+	}, pinned.Unpin
 }
 
 // nothing provides an address for an empty text, for which Go has no pointer.

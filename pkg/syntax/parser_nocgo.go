@@ -18,6 +18,11 @@ func (p *Parser) Parse(context.Context, *Language, []byte, int) (Tree, error) {
 	return Tree{}, ErrUnavailable
 }
 
+// ParseWanted fails with [ErrUnavailable].
+func (p *Parser) ParseWanted(context.Context, *Language, []byte, int, *Wanted) (Tree, error) {
+	return Tree{}, ErrUnavailable
+}
+
 // Heap returns 0.
 func Heap() int { return 0 }
 

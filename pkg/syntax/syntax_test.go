@@ -5,11 +5,14 @@ package syntax_test
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"kaged.dev/pkg/syntax"
@@ -206,5 +209,60 @@ func TestNoLeak(t *testing.T) {
 	const slack = 4 << 20 // one tree takes several megabytes
 	if after := syntax.Heap(); after > before+slack {
 		t.Errorf("the C heap grew from %d to %d bytes", before, after)
+	}
+}
+
+// A tree of the wanted nodes has each of them whole, the nodes around them, and the others without children. A text
+// with a syntax error has its whole tree.
+func TestParseWanted(t *testing.T) {
+	t.Parallel()
+	p := parser(t)
+	lang := syntax.Lookup("go")
+	wanted := syntax.Wanted{}
+	for lang.Kind(wanted.Symbol) != "call_expression" && wanted.Symbol < math.MaxUint16 {
+		wanted.Symbol++
+	}
+	parse := func(text string, at ...string) (shown []string) {
+		t.Helper()
+		wanted.Places = nil
+		for _, place := range at {
+			wanted.Places = append(wanted.Places, uint32(strings.Index(text, place)))
+		}
+		tree, err := p.ParseWanted(t.Context(), lang, []byte(text), 1<<20, &wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range tree.Nodes {
+			if n := &tree.Nodes[i]; n.Is(syntax.Named) && int(n.Next) == i+1 {
+				shown = append(shown, string(tree.Source(i)))
+			}
+		}
+		return shown
+	}
+	const text = "package a\nfunc f(x int) { g(1, h(2, 3)) }\nfunc k() { l(4) }\nvar m = n(5)"
+	for _, c := range []struct {
+		at   []string
+		want []string
+	}{
+		{nil, []string{text}},
+		{[]string{"g("}, []string{
+			"package a", "f", "(x int)", "g", "1", "h", "2", "3", "func k() { l(4) }", "var m = n(5)",
+		}},
+		{[]string{"h(", "n("}, []string{
+			"package a", "f", "(x int)", "g", "1", "h", "2", "3", "func k() { l(4) }", "m", "n", "5",
+		}},
+		{[]string{"k("}, []string{
+			"package a", "func f(x int) { g(1, h(2, 3)) }", "k", "()", "{ l(4) }", "var m = n(5)",
+		}},
+	} {
+		if d := cmp.Diff(c.want, parse(text, c.at...)); d != "" {
+			t.Errorf("%q: %s", c.at, d)
+		}
+	}
+	broken := parse(text+"\nfunc (", "n(")
+	for _, leaf := range []string{"f", "x", "g", "1", "h", "2", "3", "k", "l", "4", "m", "n", "5"} {
+		if !slices.Contains(broken, leaf) {
+			t.Errorf("the tree of a broken text has no %q: %q", leaf, broken)
+		}
 	}
 }

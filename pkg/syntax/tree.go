@@ -21,6 +21,14 @@ type Tree struct {
 	Nodes    []Node
 }
 
+// Wanted are the nodes of a tree that a caller needs: those of a kind that contain one of the places, with all that is
+// in them. Elsewhere a node without a place may have no children. A text with a syntax error has its whole tree.
+type Wanted struct {
+	Symbol uint16
+	// Places are offsets in the text in bytes, in ascending order.
+	Places []uint32
+}
+
 // Node is one node. Its descendants are the nodes from the next index up to Next, each child followed by its own
 // descendants.
 type Node struct {

@@ -300,7 +300,7 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 	}
 	problem := ""
 	err := w.deps.Parsers.Use(ctx, func(parser *syntax.Parser) error {
-		tree, err := parser.Parse(ctx, w.lang, text, w.deps.Limits.Syntax.Nodes)
+		tree, err := w.parse(ctx, parser, text)
 		if err != nil {
 			return err
 		}
@@ -323,6 +323,14 @@ func (w *codeRewrite) file(ctx context.Context, file paths.Path, text []byte) {
 		return
 	}
 	w.keep(one)
+}
+
+// parse parses a file for the rules.
+func (w *codeRewrite) parse(ctx context.Context, parser *syntax.Parser, text []byte) (syntax.Tree, error) {
+	if len(w.rules) == 1 {
+		return w.rules[0].Pattern.Parse(ctx, parser, text, w.deps.Limits.Syntax.Nodes)
+	}
+	return parser.Parse(ctx, w.lang, text, w.deps.Limits.Syntax.Nodes)
 }
 
 // keep stores the planned change of a searched file. In the search of a folder, files that need an operator's approval

@@ -157,7 +157,7 @@ func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 	}
 	found, wanted := fileMatches[astMatch]{file: file.Show}, false
 	err := s.deps.Parsers.Use(ctx, func(parser *syntax.Parser) error {
-		tree, err := parser.Parse(ctx, s.pattern.Language(), text, s.deps.Limits.Syntax.Nodes)
+		tree, err := s.pattern.Parse(ctx, parser, text, s.deps.Limits.Syntax.Nodes)
 		if err != nil {
 			return err
 		}
