@@ -161,6 +161,12 @@ func New(cfg Config, deps Deps) *Sessions {
 // idleSession adapts a live session to [idle.Session].
 type idleSession struct{ *live.Session }
 
+// History implements [idle.Session].
+func (s idleSession) History(ctx context.Context) ([]record.Message, error) {
+	h, err := s.Session.History(ctx)
+	return h.Messages, err
+}
+
 // Change implements [idle.Session].
 func (s idleSession) Change(ctx context.Context, decide func(record.Session) (record.Change, error)) error {
 	return s.Update(ctx, "", decide, nil)

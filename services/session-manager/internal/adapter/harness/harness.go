@@ -101,7 +101,7 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 		return nil, because(ctx, err)
 	}
 	st := &stream{grpc: grpcStream, ctx: ctx, cancel: cancel}
-	conversation := s.Talk.Follow(s.Stored, compiled.GetRoot().GetIncludeToolResultsInContext())
+	conversation := s.Talk.Follow(s.Stored, s.Posted, compiled.GetRoot().GetIncludeToolResultsInContext())
 	if err := st.begin(runStart(s, compiled, h.noSandbox), conversation, agentsOf(s)); err != nil {
 		cancel(nil)
 		return nil, because(ctx, err)

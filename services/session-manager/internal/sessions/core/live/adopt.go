@@ -54,7 +54,7 @@ func (g *Registry) adopt(ctx context.Context, s *Session, l Loaded) error {
 	}
 	run.Asking, run.Cut = nil, nil
 	spec := runs.Spec{
-		Session: s.Record(), Run: run, RequestID: ident.New(), Inputs: inputs, Stored: conversation(history, c, run),
+		Session: s.Record(), Run: run, RequestID: ident.New(), Inputs: inputs, Stored: conversation(history.Stored, c, run),
 		Ledger: ledger, Tries: l.Tries, Continued: c,
 	}
 	g.Log.Info("adopting a run that was handed over", "session", s.ID, "run", run.ID, "steps", len(steps))
@@ -63,8 +63,7 @@ func (g *Registry) adopt(ctx context.Context, s *Session, l Loaded) error {
 }
 
 // conversation returns the messages of a session, and the finished steps of its active run as the last message.
-func conversation(history []record.Message, c *runs.Continued, run record.Run) (stored []transcript.Stored) {
-	stored = record.History(history)
+func conversation(stored []transcript.Stored, c *runs.Continued, run record.Run) []transcript.Stored {
 	own := c.Message(run.MessageID)
 	if len(own.Spans) > 0 && !slices.ContainsFunc(stored, func(m transcript.Stored) bool { return len(m.Spans) > 0 }) {
 		own.Summary, own.SupersededTurns = c.Summary, c.SupersededTurns

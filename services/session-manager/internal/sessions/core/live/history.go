@@ -7,58 +7,72 @@ import (
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
+	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
 // maxKeptHistory bounds the cached texts of a session's conversation, in bytes. A longer conversation is read again
 // for each message.
 const maxKeptHistory = 16 << 20
 
+// History is a session's conversation, in order. Its lists are shared and only appended to, by the session.
+type History struct {
+	Messages []record.Message
+	// Stored are the messages that a model receives.
+	Stored []transcript.Stored
+}
+
 // keptHistory caches a session's conversation. Messages are only appended, and each change of superseded parts
 // raises [Session.Shaped], so while that is unchanged only the messages after the last one are read. It is safe for
 // concurrent use.
 type keptHistory struct {
 	mu     sync.Mutex // guards the fields below
-	list   []record.Message
+	list   History
 	shaped int64
 	bytes  int
 }
 
-// History returns the session's messages in order. The caller must not change them. It fails with unavailable while
-// the store is unreachable. If all messages are cached it does not ask the store: only this process appends.
-func (s *Session) History(ctx context.Context) ([]record.Message, error) {
+// History returns the session's conversation. The caller must not change it. It fails with unavailable while the store
+// is unreachable. If all messages are cached it does not ask the store: only this process appends.
+func (s *Session) History(ctx context.Context) (History, error) {
 	k := &s.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	shaped := s.Shaped()
 	if k.shaped != shaped {
-		k.list, k.bytes = nil, 0
+		k.forget()
 	}
 	after := int64(0)
-	if n := len(k.list); n > 0 {
-		after = k.list[n-1].Ordinal
+	if n := len(k.list.Messages); n > 0 {
+		after = k.list.Messages[n-1].Ordinal
 		if int64(n) == s.Record().MessageCount {
-			return k.list[:n:n], nil
+			return k.list.clip(), nil
 		}
 	}
 	fresh, err := s.g.Store.History(ctx, s.ID, after)
 	if err == nil && after > 0 && slices.ContainsFunc(fresh, func(m record.Message) bool { return len(m.Spans) > 0 }) {
 		// A message with superseded parts moves the summary, which belongs to the first such message: read all again.
-		k.list, k.bytes = nil, 0
+		k.forget()
 		fresh, err = s.g.Store.History(ctx, s.ID, 0)
 	}
 	if err != nil {
-		return nil, err
+		return History{}, err
 	}
 	for _, m := range fresh {
 		k.bytes += sizeOf(m)
 	}
-	k.list, k.shaped = append(k.list, fresh...), shaped
-	list := k.list[:len(k.list):len(k.list)]
+	k.list.Messages, k.list.Stored = append(k.list.Messages, fresh...), record.History(k.list.Stored, fresh...)
+	k.shaped = shaped
+	list := k.list.clip()
 	if k.bytes > maxKeptHistory || s.Shaped() != shaped {
-		k.list, k.bytes = nil, 0
+		k.forget()
 	}
 	return list, nil
 }
+
+func (k *keptHistory) forget() { k.list, k.bytes = History{}, 0 }
+
+// clip returns h without the room behind its lists, to which only their owner appends.
+func (h History) clip() History { return History{slices.Clip(h.Messages), slices.Clip(h.Stored)} }
 
 // maxKeptLedger bounds the cached texts of a session's ledger, in bytes.
 const maxKeptLedger = 256 << 10

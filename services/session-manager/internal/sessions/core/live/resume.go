@@ -80,7 +80,7 @@ func (g *Registry) tryResume(ctx context.Context, s *Session, was interrupted) e
 	}
 	spec := runs.Spec{
 		Session: before, Run: run, RequestID: ident.New(), Inputs: inputs, Tries: was.tries + 1,
-		Stored: record.History(history),
+		Stored: history.Stored,
 		Ledger: ledger,
 	}
 	ready := s.Ready(spec)

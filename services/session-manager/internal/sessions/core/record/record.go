@@ -195,10 +195,10 @@ func (m Message) AfterStep() int {
 	return m.Metadata.AfterStep
 }
 
-// History returns the messages that a model receives: without superseded ones and those of agents below the root.
-func History(messages []Message) []transcript.Stored {
+// History appends to stored the messages that a model receives: without superseded ones and those of agents below the
+// root.
+func History(stored []transcript.Stored, messages ...Message) []transcript.Stored {
 	roles := map[Role]llm.Role{Operator: llm.RoleUser, Primary: llm.RoleAssistant, System: llm.RoleSystem}
-	stored := make([]transcript.Stored, 0, len(messages))
 	for _, m := range messages {
 		if m.Metadata != nil && m.Metadata.Kind == transcript.KindSummary {
 			continue // its compaction adds it

@@ -24,8 +24,9 @@ type Spec struct {
 	// RequestID correlates the audit records of the run.
 	RequestID string
 	Inputs    projects.Inputs
-	// Stored is the conversation so far, oldest first, ending with the message that the run answers.
-	Stored []transcript.Stored
+	// Stored is the conversation so far, oldest first. The message that the run answers is the last one, or in Posted if
+	// it is being stored.
+	Stored, Posted []transcript.Stored
 	// Talk keeps the conversation between the runs of a live session; nil for a run that was handed over.
 	Talk *transcript.Talk
 	// Ledger is the session's ledger so far.

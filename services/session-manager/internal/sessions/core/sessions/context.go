@@ -116,7 +116,7 @@ func (s *Service) conversation(ctx context.Context, of record.Session, agent str
 	}
 	w.start = runs.Start{Routes: inputs.Routes, Spec: runs.Spec{
 		Session: of, RequestID: ident.CallerFrom(ctx).RequestID, Inputs: inputs, Ledger: ledger,
-		Stored: record.History(w.messages),
+		Stored: record.History(nil, w.messages...),
 	}}
 	return w, nil
 }

@@ -231,7 +231,7 @@ type posting struct {
 	patch                           record.Patch
 	message, run, answer, requestID string
 	// history and inputs are the run's inputs; set by prepare.
-	history []record.Message
+	history live.History
 	shaped  int64 // the session's [live.Session.Shaped] when history was read
 	ledger  contract.Ledger
 	inputs  projects.Inputs
@@ -295,7 +295,7 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 	if err := accepts(current); err != nil {
 		return record.Change{}, err
 	}
-	if current.MessageCount != int64(len(p.history)) {
+	if current.MessageCount != int64(len(p.history.Messages)) {
 		return record.Change{}, errOvertaken
 	}
 	next, err := current.State.On(as)
@@ -324,7 +324,7 @@ func (p *posting) decide(current record.Session, as record.Event) (record.Change
 	first := as == record.Posted && c.Recall(current)
 	p.spec = runs.Spec{
 		First: first, Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
-		Stored: record.History(append(p.history[:len(p.history):len(p.history)], message)), Ledger: p.ledger,
+		Stored: p.history.Stored, Posted: record.History(nil, message), Ledger: p.ledger,
 	}
 	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
 	return c, err

@@ -125,7 +125,7 @@ func (p *posting) resume(current record.Session, run record.Run) (record.Change,
 	if err := queued(current); err != nil {
 		return record.Change{}, err
 	}
-	if current.CurrentRun != run.ID || current.MessageCount != int64(len(p.history)) {
+	if current.CurrentRun != run.ID || current.MessageCount != int64(len(p.history.Messages)) {
 		return record.Change{}, errOvertaken
 	}
 	next, err := current.State.On(record.Resumed)
@@ -142,7 +142,7 @@ func (p *posting) resume(current record.Session, run record.Run) (record.Change,
 	first := c.Recall(current)
 	p.spec = runs.Spec{
 		First: first, Session: c.On(current), Run: run, RequestID: p.requestID, Inputs: p.inputs, Tries: 1,
-		Stored: record.History(p.history), Ledger: p.ledger,
+		Stored: p.history.Stored, Ledger: p.ledger,
 	}
 	err = runs.Announce(p.s.Renderer, &c, run, p.inputs.HeldPrompts, current.BlockedReason)
 	return c, err

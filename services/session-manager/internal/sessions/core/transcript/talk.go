@@ -19,9 +19,10 @@ const maxBeginnings = 8
 type Talk struct {
 	mu          sync.Mutex // guards the fields below
 	toolResults bool
-	stored      []Stored
-	messages    []Message
-	ends        []end
+	// stored are the messages before the last end, and seen is the list that they were compared with last.
+	stored, seen []Stored
+	messages     []Message
+	ends         []end
 }
 
 // end is a place between two stored messages with no steering message pending.
@@ -42,23 +43,24 @@ type Beginning struct {
 	Hash     string
 }
 
-// Follow returns the conversation of stored messages, as [History] does. Parts of it are kept from earlier calls if the
-// stored messages before are the same.
-func (t *Talk) Follow(stored []Stored, toolResults bool) Conversation {
+// Follow returns the conversation of stored messages and those posted after them, as [History] does. Parts of it are
+// kept from earlier calls if the messages before are the same. The list of stored messages may only be appended to.
+func (t *Talk) Follow(stored, posted []Stored, toolResults bool) Conversation {
 	if t == nil {
-		return Conversation{Messages: History(stored, toolResults)}
+		return Conversation{Messages: History(slices.Concat(stored, posted), toolResults)}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.toolResults != toolResults {
-		t.toolResults, t.stored, t.messages, t.ends = toolResults, nil, nil, nil
+		t.forget()
+		t.toolResults = toolResults
 	}
-	t.keep(stored)
+	t.keep(stored, posted)
 	last := t.last()
 	h := history{toolResults: toolResults, out: t.messages}
-	for i := last.stored; i < len(stored); i++ {
+	for i := last.stored; i < len(t.stored); i++ {
 		before := len(h.out)
-		h.add(stored[i])
+		h.add(t.stored[i])
 		for _, m := range h.out[before:] {
 			last.chain = last.chain.With(m.Message, m.Source, m.AlwaysKeep)
 			last.bytes += sizeOf(m)
@@ -68,7 +70,7 @@ func (t *Talk) Follow(stored []Stored, toolResults bool) Conversation {
 			t.ends = append(t.ends, last)
 		}
 	}
-	t.stored, t.messages = stored[:last.stored:last.stored], h.out[:last.messages]
+	t.stored, t.messages = t.stored[:last.stored], h.out[:last.messages]
 	c := Conversation{Messages: slices.Clip(h.all())}
 	if len(c.Messages) > last.messages {
 		t.messages = slices.Clip(t.messages) // c has what follows in the same memory
@@ -79,10 +81,12 @@ func (t *Talk) Follow(stored []Stored, toolResults bool) Conversation {
 		}
 	}
 	if last.bytes > maxTalk {
-		t.stored, t.messages, t.ends = nil, nil, nil
+		t.forget()
 	}
 	return c
 }
+
+func (t *Talk) forget() { t.stored, t.seen, t.messages, t.ends = nil, nil, nil, nil }
 
 func (t *Talk) last() end {
 	if len(t.ends) == 0 {
@@ -91,12 +95,16 @@ func (t *Talk) last() end {
 	return t.ends[len(t.ends)-1]
 }
 
-// keep forgets the messages after the common beginning with the given ones.
-func (t *Talk) keep(stored []Stored) {
+// keep forgets the messages after the common beginning with the given ones, which take their place in t.stored.
+func (t *Talk) keep(stored, posted []Stored) {
 	same := 0
+	if unsafe.SliceData(t.seen) == unsafe.SliceData(stored) {
+		same = min(len(t.seen), len(stored), len(t.stored))
+	}
 	for same < min(len(stored), len(t.stored)) && t.stored[same].is(&stored[same]) {
 		same++
 	}
+	t.seen, t.stored = stored, append(append(t.stored[:same], stored[same:]...), posted...) // no other has this list
 	for len(t.ends) > 0 && t.last().stored > same {
 		t.ends = t.ends[:len(t.ends)-1]
 	}

@@ -77,10 +77,22 @@ func TestTalkFollows(t *testing.T) {
 			}
 			for range rapid.IntRange(0, 3).Draw(t, "more") {
 				ids++
-				stored = append(slices.Clip(stored), drawStored(t, fmt.Sprint("m", ids)))
+				if rapid.Bool().Draw(t, "moves") {
+					stored = slices.Clip(stored)
+				}
+				stored = append(stored, drawStored(t, fmt.Sprint("m", ids)))
 			}
-			got := talk.Follow(stored, tools)
-			want := transcript.History(stored, tools)
+			var posted []transcript.Stored // the last message is not in the list yet, and may never be
+			switch n := len(stored); rapid.IntRange(0, 3).Draw(t, "posted") {
+			case 0, 1:
+				if n > 0 {
+					talk.Follow(stored[:n-1], []transcript.Stored{stored[n-1]}, tools)
+				}
+			case 2:
+				posted = []transcript.Stored{drawStored(t, fmt.Sprint("p", ids))}
+			}
+			got := talk.Follow(stored, posted, tools)
+			want := transcript.History(slices.Concat(stored, posted), tools)
 			if d := cmp.Diff(want, got.Messages); len(want)+len(got.Messages) > 0 && d != "" {
 				t.Fatalf("-history +kept:\n%s", d)
 			}
@@ -101,8 +113,8 @@ func TestTalkFollows(t *testing.T) {
 			}
 		}
 	})
-	if got := (*transcript.Talk)(nil).Follow([]transcript.Stored{{ID: "m", Role: llm.RoleUser, Content: "a"}}, true); len(
-		got.Messages) != 1 || got.Beginnings != nil {
+	if got := (*transcript.Talk)(nil).Follow(nil, []transcript.Stored{{ID: "m", Role: llm.RoleUser, Content: "a"}},
+		true); len(got.Messages) != 1 || got.Beginnings != nil {
 		t.Errorf("without a talk the conversation is %+v", got)
 	}
 }
