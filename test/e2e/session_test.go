@@ -162,7 +162,7 @@ func checkMessages(t *testing.T, s *kagedtest.Session) {
 		t.Fatalf("messages: %+v", page)
 	}
 	m := page.Items[1]
-	if m.Content != "Let me look.Found it.The tests pass." || m.Metadata.Provider != "fake" ||
+	if m.Content != "Let me look.\n\nFound it.\n\nThe tests pass." || m.Metadata.Provider != "fake" ||
 		m.Metadata.StopReason != "stop" {
 		t.Errorf("the message: %+v", m)
 	}
