@@ -46,6 +46,23 @@ test("parts that are done stay the same objects, and the open one is short", () 
   }
 });
 
+test("a text that is parsed before it is drawn has the same parts", () => {
+  for (const [name, text] of Object.entries(texts)) {
+    const once = new Parts().of(text, false);
+    const drawn = new Parts();
+    for (let end = 50, n = 1; end < text.length; end += 50, n++) {
+      drawn.ahead(text.slice(0, end), n % 40 === 0);
+      if (n % 41 === 0 && !drawn.wait) drawn.of(text.slice(0, end), true);
+    }
+    assert.deepEqual(shapes(drawn.of(text, false)), shapes(once), name);
+  }
+  const parser = new Parts(), text = texts["paragraph"]!;
+  parser.ahead(text, true);
+  // Another text is read from its beginning.
+  parser.ahead("Other.", false);
+  assert.equal(whole(parser.of("Other.", true)), "Other.");
+});
+
 test("a line of words has the tree that the parser gives it", () => {
   const bare = (node: unknown): unknown => JSON.parse(JSON.stringify(node, (key, value) => (key === "position" ? undefined : value)));
   for (const text of ["Word", "Some words, and more of them. ", "a: b; c? (d) 'e' \"f\" 1.", "Größe 10", "http: no link", "A. b  ", "see www.example.com", "x 1) y",

@@ -27,6 +27,26 @@ test("pages from the end are laid out in the order of the conversation, and turn
   unique(rowsOf(t, "normal"));
 });
 
+test("the list of rows is the same until the conversation or the density changes", () => {
+  const t = new Transcript(), id = (answer(2) as { id: string }).id;
+  let before: Row[] = [];
+  const renewed = (density: "normal" | "all" = "normal") => { const rows = rowsOf(t, density), yes = rows !== before; before = rows; return yes; };
+  const changes: Record<string, () => void> = {
+    older: () => t.older([answer(1), operator(1)], 0), newer: () => t.newer([operator(2)]), frame: () => void t.apply(start(id, "r2")),
+    block: () => void t.apply(delta(id, "I ")), steer: () => void t.steer({ message_id: "m", content: "and", state: "queued", at: 1, run_id: "r2" } as never), forget: () => t.forget(),
+  };
+  for (const [name, change] of Object.entries(changes)) {
+    change();
+    assert.equal(renewed(), true, name);
+    assert.equal(renewed(), false, name);
+  }
+  t.older([answer(1), operator(1)], 0);
+  renewed();
+  assert.equal(renewed("all"), true);
+  t.apply(delta(id, "look"));
+  assert.equal(rowsOf(t, "all"), before);
+});
+
 test("a message that is read twice is there once, and its marks are the last ones", () => {
   const t = new Transcript();
   t.older([answer(1), operator(1)], 0);

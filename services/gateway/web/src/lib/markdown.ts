@@ -101,6 +101,15 @@ export class Parts {
     return [...this.done, this.open];
   }
 
+  /** ahead parses what was appended before it is drawn: its complete blocks, once there is one to parse, or all of it if it is drawn next. */
+  ahead(text: string, next: boolean): void {
+    if (next) this.of(text, true);
+    else if (text.length - this.text.length >= longestOpen && text.startsWith(this.text)) {
+      this.text = text;
+      this.scan();
+    }
+  }
+
   private reset(): void {
     this.done = [];
     this.pieces = [];

@@ -3,7 +3,11 @@ import type { Block, Log, ToolCall, Transcript, Turn } from "./transcript";
 
 type Shown = Exclude<Block, { kind: "said" }>;
 
-export type Row =
+export type Row = RowOf & {
+  /** Its estimated height, once it was asked for. */
+  high?: number;
+};
+type RowOf =
   | { key: string; kind: "turn"; turn: Turn; n: number; superseded: boolean; alwaysKeep: boolean }
   | { key: string; kind: "block"; block: Shown; live: boolean; turn: number }
   | { key: string; kind: "group"; calls: ToolCall[]; turn: number }
@@ -49,25 +53,40 @@ function rowOfTurn(turn: Turn): Row {
   return row;
 }
 
-/** rowsOf returns the rows of a session's conversation: the stored entries in order, then the messages in progress. */
+const lastRows = new WeakMap<Transcript, { revision: number; density: Density; rows: Row[] }>();
+
+/**
+ * rowsOf returns the rows of a session's conversation: the stored entries in order, then the messages in progress. The list is the same until the
+ * conversation changes.
+ */
 export function rowsOf(t: Transcript, density: Density): Row[] {
+  const known = lastRows.get(t);
+  if (known?.revision === t.revision && known.density === density) return known.rows;
+  const rows = allRows(t, density);
+  lastRows.set(t, { revision: t.revision, density, rows });
+  return rows;
+}
+
+function allRows(t: Transcript, density: Density): Row[] {
   const rows: Row[] = [];
-  const stored = new Set<string>();
+  const placed = new Set<Log>();
   let n = t.before;
   for (const entry of t.entries) {
     if ("turn" in entry) {
       n = entry.turn.n;
       // A steering message is shown inside its run's answer.
-      if (t.within.has(entry.turn)) continue;
+      if (t.within.size > 0 && t.within.has(entry.turn)) continue;
       rows.push(rowOfTurn(entry.turn));
-      for (const block of t.notices.get(entry.turn.runId ?? "") ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: n });
+      if (t.notices.size > 0) for (const block of t.notices.get(entry.turn.runId ?? "") ?? []) rows.push({ key: block.key, kind: "block", block, live: false, turn: n });
       continue;
     }
-    stored.add(entry.log);
     const log = t.logs.get(entry.log);
-    if (log) for (const row of rowsOfLog(log, density, n)) rows.push(row);
+    if (!log) continue;
+    if (!log.stored) placed.add(log);
+    for (const row of rowsOfLog(log, density, n)) rows.push(row);
   }
-  for (const log of t.logs.values()) if (!stored.has(log.key)) for (const row of rowsOfLog(log, density, n)) rows.push(row);
+  // A stored log has an entry.
+  for (const log of t.logs.values()) if (!log.stored && !placed.has(log)) for (const row of rowsOfLog(log, density, n)) rows.push(row);
   return rows;
 }
 
@@ -88,13 +107,9 @@ export function prepare(t: Transcript, entries: number, density: Density): void 
   }
 }
 
-const estimates = new WeakMap<Row, number>();
-
 /** height estimates the height of a row before it is drawn, in pixels. */
 export function height(row: Row): number {
-  let known = estimates.get(row);
-  if (known === undefined) estimates.set(row, (known = estimate(row)));
-  return known;
+  return (row.high ??= estimate(row));
 }
 
 function estimate(row: Row): number {

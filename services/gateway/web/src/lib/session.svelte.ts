@@ -40,7 +40,11 @@ export class SessionView {
   compacted = $state(0);
   readonly transcript = new Transcript();
   private socket: SessionSocket | null = null;
+  /** Frames that are applied to the transcript, and what they have changed, since the last drawing. */
   private queue: Frame[] = [];
+  private changed = { rows: false, text: false };
+  /** Called when the last text has grown, some time before it is drawn, and once more when it is drawn next. */
+  grown: ((next: boolean) => void) | null = null;
   private drawing = 0;
   private drawn = 0;
   /** The time that drawing may take, negative after a drawing that took more, and when it was computed. */
@@ -70,8 +74,8 @@ export class SessionView {
   private olderPage: Promise<void> | null = null;
   /** Whether all older messages are being read: their rows are drawn at the end. */
   private all = false;
-  /** Prepares the rows of a page of messages for drawing. */
-  prepare: (entries: number) => void = () => {};
+  /** Prepares the rows of so many first entries for drawing, or without a number the list of all rows. */
+  prepare: (entries?: number) => void = () => {};
 
   constructor(readonly id: string) {
     this.painted.port1.onmessage = () => { this.spare -= Math.min(mostCost, performance.now() - this.drawn); };
@@ -148,13 +152,29 @@ export class SessionView {
       if (frame.seq <= (this.applied[frame.channel] ?? 0)) return;
       this.applied[frame.channel] = frame.seq;
     }
+    this.apply(frame);
     this.queue.push(frame);
     // A hidden page gets no animation frames.
     if (document.hidden || this.queue.length > 2000) this.flush();
     else this.draw();
   }
 
-  /** draw applies what has come before the next paint, or later if drawing has taken its share of the time. */
+  private apply(frame: Frame): void {
+    const change = this.transcript.apply(frame);
+    if (change === "rows") this.changed.rows = true;
+    if (change !== "text") return;
+    this.changed.text = true;
+    this.parse(false);
+  }
+
+  /** parse does a part of the drawing of a grown text between two frames, so that the frame which draws it is short. */
+  private parse(next: boolean): void {
+    const began = performance.now();
+    this.grown?.(next);
+    this.spare -= performance.now() - began;
+  }
+
+  /** draw draws what has come before the next paint, or later if drawing has taken its share of the time. */
   private draw(): void {
     if (this.drawing || this.pause !== undefined) return;
     const now = performance.now();
@@ -164,6 +184,7 @@ export class SessionView {
     if (wait > frameTime) {
       this.pause = setTimeout(() => {
         this.pause = undefined;
+        this.parse(true);
         this.draw();
       }, wait - frameTime / 2);
       return;
@@ -177,13 +198,9 @@ export class SessionView {
     this.drawn = performance.now();
     const frames = this.queue;
     this.queue = [];
-    let rows = false, text = false;
-    for (const frame of frames) {
-      const change = this.transcript.apply(frame);
-      rows ||= change === "rows";
-      text ||= change === "text";
-      this.event(frame);
-    }
+    const { rows, text } = this.changed;
+    this.changed = { rows: false, text: false };
+    frames.forEach((frame) => this.event(frame));
     if (!rows && !text) return;
     if (rows) this.tick++;
     if (text) this.texts++;
@@ -384,13 +401,16 @@ export class SessionView {
     }
   }
 
-  /** readAll reads until the first message, and draws the rows of all pages together. */
+  /** readAll reads until the first message, and draws the rows of all pages together: their list is made in one task and drawn in the next. */
   async readAll(): Promise<void> {
     this.all = true;
     for (let cursor: string | null = ""; this.cursor && this.cursor !== cursor && !this.gone; ) {
       cursor = this.cursor;
       await this.readOlder(fullPage);
     }
+    await nextTask();
+    this.prepare();
+    await nextTask();
     this.all = this.reading = false;
     this.older = this.cursor !== null;
     this.tick++;

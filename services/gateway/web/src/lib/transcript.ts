@@ -105,9 +105,12 @@ export class Transcript {
   readonly within = new Set<Turn>();
   private readonly places = new Map<string, Turn | null>();
   private sequence = 0;
+  /** Counts the changes of anything but the last text. */
+  revision = 0;
 
   /** newer adds newer or changed messages, in order. */
   newer(messages: SessionMessage[]): void {
+    this.revision++;
     for (const message of messages) {
       const entry = this.take(message);
       if (!entry) continue;
@@ -118,6 +121,7 @@ export class Transcript {
 
   /** older adds a page of messages, newest first, with the number of turns before it. It may be the first page. */
   older(messages: SessionMessage[], before: number): void {
+    this.revision++;
     const page: Entry[] = [];
     let n = before;
     for (let i = messages.length - 1; i >= 0; i--) {
@@ -142,6 +146,7 @@ export class Transcript {
 
   /** forget removes the stored conversation, to be read again. */
   forget(): void {
+    this.revision++;
     for (const entry of this.entries) if ("log" in entry) this.logs.delete(entry.log);
     this.entries = [];
     this.places.clear();
@@ -178,6 +183,7 @@ export class Transcript {
 
   /** steer stores the state of a message for a run in progress. */
   steer(p: MessageSteer): boolean {
+    this.revision++;
     const stored = this.places.has(p.message_id);
     if (p.state === "queued") {
       if (!stored && !this.steering(p.message_id)) this.steers.set(p.message_id, { id: p.message_id, text: p.content, at: p.at });
@@ -253,6 +259,7 @@ export class Transcript {
 
   /** steps adds the stored steps of a run or invocation, if no frames of it were received. */
   steps(into: Map<string, Log>, key: string, runId: string, steps: RunStep[], live: boolean): void {
+    this.revision++;
     const before = into.get(key);
     if (before && before.blocks.length > 0 && (before.stored || before.live) && live) return;
     const told = steps.flatMap((step) => blocksOf(step.parts, `${key}/${step.step}`, runId, step.step));
@@ -285,8 +292,9 @@ export class Transcript {
     // Blocks that repeat an answer are not drawn until they replace the shown ones.
     const repeats = (log?.seen.length ?? 0) > 0;
     if (log) settle(log, frame.type === "message.end" || frame.type === "subagent.end");
-    if (handled === false) return "none";
-    return typeof handled === "string" && !repeats ? handled : "rows";
+    const change = handled === false ? "none" : typeof handled === "string" && !repeats ? handled : "rows";
+    if (change !== "text") this.revision++;
+    return change;
   }
 
   /** open returns the log of a message in progress, or null for a stored message. */
