@@ -241,8 +241,7 @@ func (c *compiler) mark(n *node) bool {
 	return n.again
 }
 
-// collect gathers the texts of the pattern's leaves. Each occurs in every match. Keywords and punctuation count too,
-// because their text names their kind, except in languages with case-insensitive keywords.
+// collect gathers the texts of the pattern's leaves that occur in every match.
 func (c *compiler) collect(n *node) {
 	if c.literal(n) {
 		if !slices.ContainsFunc(c.pattern.needs, func(have []byte) bool { return bytes.Equal(have, n.text) }) {
@@ -254,10 +253,25 @@ func (c *compiler) collect(n *node) {
 	}
 }
 
-// literal reports whether a part of the pattern is a text of some length that occurs in every file with a match.
+// literal reports whether a part of the pattern is a text of some length that occurs in every match. Keywords count
+// too, because their text names their kind, except in languages with case-insensitive keywords. Other unnamed nodes may
+// be spelt in several ways: C has "#define" and "# define", Python "not in" with any space, Ruby :"a" and %s(a).
 func (c *compiler) literal(n *node) bool {
-	return n.kind == terminal && len(n.text) > 1 &&
-		(n.named || !anyCase[c.tree.Language.Name] && string(n.text) == c.tree.Language.Kind(n.symbol))
+	if n.kind != terminal || len(n.text) < 2 {
+		return false
+	}
+	keyword := word(n.text) && string(n.text) == c.tree.Language.Kind(n.symbol)
+	return n.named || keyword && !anyCase[c.tree.Language.Name]
+}
+
+// word reports whether text has only letters and underscores of ASCII.
+func word(text []byte) bool {
+	for _, b := range text {
+		if b != '_' && (b|0x20 < 'a' || b|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
 }
 
 // anchor returns the longest literal of a part of the pattern that is in each of its matches. A $$$ may skip keywords
