@@ -66,8 +66,8 @@ func TestCreateAndList(t *testing.T) {
 	}
 }
 
-// The first message names a session without a name by its first line, at most 120 characters long. A given or cleared
-// name stays.
+// The first message names a session without a name by its first line, at most 120 characters long. A given name
+// stays, and a name that is cleared later stays cleared.
 func TestFirstMessageNamesASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -81,6 +81,19 @@ func TestFirstMessageNamesASession(t *testing.T) {
 		n.post("ada", s, c.message)
 		if got := n.get("ada", s); got.GetName() != c.want || got.GetLabel() != c.want {
 			t.Errorf("%q names the session %q", c.message, got.GetName())
+		}
+	}
+	s := n.session("ada")
+	for i, label := range []string{"mine", ""} {
+		if _, err := n.Sessions.UpdateSession(as(t, "ada"), &apiv1.UpdateSessionRequest{
+			Id: s, Label: structpb.NewStringValue(label),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.harness.expect(func(p *play) { p.model(); p.turn(1, false, text("Done.")); p.complete(1) })
+		n.run("ada", s, n.post("ada", s, "Fix it.").GetRunId())
+		if got := n.get("ada", s); got.GetName() != label {
+			t.Errorf("after message %d the session is named %q, want %q", i+1, got.GetName(), label)
 		}
 	}
 }
