@@ -51,8 +51,8 @@ test("a text that is parsed before it is drawn has the same parts", () => {
     const once = new Parts().of(text, false);
     const drawn = new Parts();
     for (let end = 50, n = 1; end < text.length; end += 50, n++) {
-      drawn.ahead(text.slice(0, end), n % 40 === 0);
-      if (n % 41 === 0 && !drawn.wait) drawn.of(text.slice(0, end), true);
+      drawn.ahead(text.slice(0, end), n % 97 === 0);
+      if (n % 101 === 0 && !drawn.wait) drawn.of(text.slice(0, end), true);
     }
     assert.deepEqual(shapes(drawn.of(text, false)), shapes(once), name);
   }

@@ -185,7 +185,8 @@ export class SessionView {
       this.pause = setTimeout(() => {
         this.pause = undefined;
         this.parse(true);
-        this.draw();
+        // What the parsing took makes the next pause longer, not this one: else a stream of costly text is never drawn.
+        this.drawing = requestAnimationFrame(() => this.flush());
       }, wait - frameTime / 2);
       return;
     }
