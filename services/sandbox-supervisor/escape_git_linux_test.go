@@ -59,8 +59,8 @@ mkdir -p store/refs && echo "ref: refs/heads/main" >store/HEAD
 echo "$ROOT/out/evil/objects" >store/objects/info/alternates
 true`
 
-// A cage may write a repository's store and does not see its work tree. Git outside the cage runs no program of the
-// agent, whatever the agent tries on the store and on the paths that the repository's configuration names.
+// A cage may write a repository's store and does not see its work tree. The agent plants programs in the store and at
+// the paths that the repository's configuration names. Git outside the cage runs none of them.
 func TestStoreOfAnUnseenWorkTree(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.EvalSymlinks(t.TempDir())

@@ -172,12 +172,12 @@ func excess(name string, took, floor []time.Duration, target float64) Figure {
 	return f
 }
 
-// medianBounds returns the indexes of the two values of a sorted sample of at least 6 that have the median of the
-// distribution between them in 95 of 100 samples or more, whatever the distribution. As many values are below that
-// median as there are heads of n coins.
+// medianBounds returns the 95 % confidence interval of the median of n values, at least 6, as two indexes into the
+// sorted values. It holds for any distribution: each value is below the median with probability 1/2, so the number of
+// values below it is binomial.
 func medianBounds(n int) (low, high int) {
-	equal := math.Exp2(-float64(n)) // the probability of low heads
-	most := equal                   // the probability of at most low heads
+	equal := math.Exp2(-float64(n)) // the probability that low values are below the median
+	most := equal                   // and that at most low values are
 	for {
 		equal *= float64(n-low) / float64(low+1)
 		most += equal
