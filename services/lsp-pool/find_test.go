@@ -29,7 +29,7 @@ func TestFindServers(t *testing.T) {
 	p := serve(t, fmt.Sprintf("[lsp.servers.system]\ncommand = [\"sh\"]\n[lsp.servers.hidden]\ncommand = [%q]\n"+
 		"[lsp.servers.named]\ncommand = [%q]\nread = [%q]\n[lsp.servers.by]\ncommand = [%q]\nread = [%q]\n"+
 		"[lsp.servers.absent]\ncommand = [\"kaged-no-such-server\", \"--stdio\"]\n", hidden, named, shown, by, shown))
-	res, err := p.FindServers(t.Context(), &lsppoolv1.FindServersRequest{Root: p.root})
+	res, err := p.FindServers(t.Context(), &lsppoolv1.FindServersRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,15 +35,14 @@ func (s *Sandbox) Probe(ctx context.Context) (*sandboxsupervisorv1.ProbeCagesRes
 	return s.client.ProbeCages(ctx, &sandboxsupervisorv1.ProbeCagesRequest{})
 }
 
-// FindServers finds the programs of the language servers, with and without a cage. root is the folder in which they
-// would be started.
-func FindServers(ctx context.Context, opts Options, root string) ([]*lsppoolv1.FoundServer, error) {
+// FindServers finds the programs of the language servers, with and without a cage.
+func FindServers(ctx context.Context, opts Options) ([]*lsppoolv1.FoundServer, error) {
 	p, err := launch(opts, false, "lsp-pool", "sandbox-supervisor")
 	if err != nil {
 		return nil, err
 	}
 	pool := lsppoolv1.NewLSPPoolServiceClient(p.host.Dial("lsp-pool"))
-	found, err := pool.FindServers(ctx, &lsppoolv1.FindServersRequest{Root: root})
+	found, err := pool.FindServers(ctx, &lsppoolv1.FindServersRequest{})
 	return found.GetServers(), cmp.Or(err, p.Close())
 }
 

@@ -28,8 +28,15 @@ type Found struct {
 	Install     string
 }
 
-// Find looks for the programs of all languages, from the root of a view. It uses the sandbox that starts the servers.
-func (p *Pool) Find(ctx context.Context, v View) ([]Found, error) {
+// Find looks for the programs of all languages, with the sandbox that starts the servers. It looks from an empty
+// project: a cage for a folder of others, such as the one for temporary files, may be refused for what is in it.
+func (p *Pool) Find(ctx context.Context) ([]Found, error) {
+	empty, err := os.MkdirTemp("", "kaged-find-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(empty)
+	v := View{Root: empty}
 	entries := v.entries(p.opts.Entries)
 	list := make([]Found, len(entries))
 	looking, ctx := errgroup.WithContext(ctx)

@@ -1532,11 +1532,9 @@ func (x *StopServersResponse) GetRecords() []*v1.AuditRecord {
 	return nil
 }
 
-// FindServersRequest names the folder of the search.
+// FindServersRequest is empty.
 type FindServersRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The folder in which servers would be started, absolute.
-	Root          string `protobuf:"bytes,1,opt,name=root,proto3" json:"root,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1569,13 +1567,6 @@ func (x *FindServersRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use FindServersRequest.ProtoReflect.Descriptor instead.
 func (*FindServersRequest) Descriptor() ([]byte, []int) {
 	return file_kaged_lsppool_v1_lsp_pool_service_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *FindServersRequest) GetRoot() string {
-	if x != nil {
-		return x.Root
-	}
-	return ""
 }
 
 // FindServersResponse lists the languages.
@@ -2022,9 +2013,8 @@ const file_kaged_lsppool_v1_lsp_pool_service_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\x0e2\x1c.kaged.lsppool.v1.StopReasonR\x06reason\"\x8f\x01\n" +
 	"\x13StopServersResponse\x12@\n" +
 	"\aservers\x18\x01 \x03(\v2&.kaged.common.v1.RunningLanguageServerR\aservers\x126\n" +
-	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\"(\n" +
-	"\x12FindServersRequest\x12\x12\n" +
-	"\x04root\x18\x01 \x01(\tR\x04root\"N\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\arecords\" \n" +
+	"\x12FindServersRequestJ\x04\b\x01\x10\x02R\x04root\"N\n" +
 	"\x13FindServersResponse\x127\n" +
 	"\aservers\x18\x01 \x03(\v2\x1d.kaged.lsppool.v1.FoundServerR\aservers\"\xb7\x01\n" +
 	"\vFoundServer\x12\x12\n" +

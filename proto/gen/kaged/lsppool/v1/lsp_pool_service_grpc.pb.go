@@ -52,7 +52,8 @@ type LSPPoolServiceClient interface {
 	// not acknowledged is sent again to the next watcher, with the same id, also after kill -9 of the pool. A pool that
 	// stops ends its servers, and then the stream, with unavailable.
 	WatchRecords(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WatchRecordsRequest, WatchRecordsEvent], error)
-	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
+	// FindServers looks for the programs of the servers of an empty project, with and without a cage. It starts no
+	// server.
 	FindServers(ctx context.Context, in *FindServersRequest, opts ...grpc.CallOption) (*FindServersResponse, error)
 }
 
@@ -161,7 +162,8 @@ type LSPPoolServiceServer interface {
 	// not acknowledged is sent again to the next watcher, with the same id, also after kill -9 of the pool. A pool that
 	// stops ends its servers, and then the stream, with unavailable.
 	WatchRecords(grpc.BidiStreamingServer[WatchRecordsRequest, WatchRecordsEvent]) error
-	// FindServers looks for the programs of the servers, with and without a cage. It starts no server.
+	// FindServers looks for the programs of the servers of an empty project, with and without a cage. It starts no
+	// server.
 	FindServers(context.Context, *FindServersRequest) (*FindServersResponse, error)
 	mustEmbedUnimplementedLSPPoolServiceServer()
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -80,15 +79,10 @@ func probe(ctx context.Context, a kit.App, p *kit.Places) (found *sandboxsupervi
 	return found, cmp.Or(err, box.Close())
 }
 
-// languageServers finds language servers with a pool in this process, from an empty folder.
+// languageServers finds language servers with a pool in this process.
 func languageServers(ctx context.Context, a kit.App, p *kit.Places) ([]*lsppoolv1.FoundServer, error) {
-	empty, err := os.MkdirTemp("", "kaged-doctor-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(empty)
 	opts := workbench.Options{ConfigPath: p.Config, Getenv: a.Getenv, Stderr: io.Discard, Modules: a.Modules}
-	return workbench.FindServers(ctx, opts, empty)
+	return workbench.FindServers(ctx, opts)
 }
 
 // Uncageable returns the reason, in one sentence, why agents cannot be caged on this machine, "" if they can. It leaves

@@ -51,7 +51,7 @@ func (m *Machine) cages(ctx context.Context) *commonv1.CageReport {
 }
 
 func (m *Machine) languageServers(ctx context.Context) ([]*commonv1.LanguageServerReport, *commonv1.MachineCheck) {
-	found, err := m.findServers(ctx)
+	found, err := m.lsp.FindServers(ctx, &lsppoolv1.FindServersRequest{})
 	if err != nil {
 		return nil, &commonv1.MachineCheck{Name: "language servers", State: "warning", Detail: fault.From(err).Msg}
 	}
@@ -63,17 +63,6 @@ func (m *Machine) languageServers(ctx context.Context) ([]*commonv1.LanguageServ
 		})
 	}
 	return list, nil
-}
-
-// findServers looks for the servers of an empty project. A cage for a folder of others, such as the one for temporary
-// files, may be refused for what is in it.
-func (m *Machine) findServers(ctx context.Context) (*lsppoolv1.FindServersResponse, error) {
-	project, err := os.MkdirTemp("", "kaged-doctor-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(project)
-	return m.lsp.FindServers(ctx, &lsppoolv1.FindServersRequest{Root: project})
 }
 
 // git checks for git, which kaged does not need but agents usually do.
