@@ -23,6 +23,7 @@ smart-generalist = "rehearsal:wordcount"
 script = "$here/team/rehearsal.yaml"
 EOF
 unset KAGED_DATABASE_URL KAGED_NATS_URL KAGED_INSECURE KAGED_URL
+export KAGED_CONFIG="$dir/local.toml" KAGED_DATA_DIR="$dir/data"
 echo "demo: the tests before"
 (cd "$project" && go test ./... || true) 2>&1 | sed 's/^/    /'
 if ! "$kaged" cage exec --project "$project" --policy "$here/cages/read-only.yaml" -- true >/dev/null 2>&1; then
@@ -30,7 +31,7 @@ if ! "$kaged" cage exec --project "$project" --policy "$here/cages/read-only.yam
 	export KAGED_NO_SANDBOX=1
 fi
 echo "demo: kaged run \"fix the failing test\""
-"$kaged" run --config "$dir/local.toml" --data-dir "$dir/data" --project "$project" "fix the failing test" || {
+"$kaged" run --project "$project" "fix the failing test" || {
 	echo "demo: FAIL: the run did not complete" >&2
 	exit 1
 }
