@@ -19,6 +19,7 @@ import (
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/host"
 	"kaged.dev/pkg/ident"
+	"kaged.dev/pkg/rpc"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
@@ -70,6 +71,47 @@ func streams(
 
 func text(s string) *harnessv1.RunEvent {
 	return &harnessv1.RunEvent{Event: &harnessv1.RunEvent_Delta{Delta: &harnessv1.Delta{Text: s}}}
+}
+
+// A caller that promises not to change what it receives shares the sender's messages inside the process. With and
+// without the promise it gets the same, and a message that is too long is refused.
+func TestReadOnlyStreams(t *testing.T) {
+	t.Parallel()
+	for _, direct := range []bool{false, true} {
+		for _, promised := range []bool{false, true} {
+			t.Run(fmt.Sprint("direct ", direct, ", promised ", promised), func(t *testing.T) {
+				t.Parallel()
+				ev := text("said")
+				client, stop := streams(t, direct, func(s runStream) error {
+					if err := s.Send(ev); err != nil {
+						return err
+					}
+					return s.Send(text(strings.Repeat("x", rpc.MaxMessage)))
+				})
+				var opts []grpc.CallOption
+				if promised {
+					opts = append(opts, rpc.ReadOnly())
+				}
+				stream, err := client.Run(t.Context(), opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := stream.Recv()
+				if err != nil || got.GetDelta().GetText() != "said" {
+					t.Errorf("the message is %v, %v", got, err)
+				}
+				if shared := got.GetDelta() == ev.GetDelta(); shared != (direct && promised) {
+					t.Errorf("the message is the sender's: %v", shared)
+				}
+				if _, err := stream.Recv(); !errors.Is(err, fault.PayloadTooLarge) {
+					t.Errorf("a message that is too long: %v", err)
+				}
+				if err := stop(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
 }
 
 // Both sides of a stream inside the process see the same with and without a transport.

@@ -9,8 +9,8 @@ import (
 	"kaged.dev/pkg/rpc"
 )
 
-// sent is a copy of a message that belongs to neither side of a call. Messages are copied because each side owns its
-// own and may change it.
+// sent is a message between the two sides of a call. It is a copy that belongs to neither, because each side owns its
+// messages and may change them, unless the receiver has promised not to ([rpc.ReadOnly]).
 type sent struct{ message proto.Message }
 
 // clone copies a message to send.
@@ -22,7 +22,13 @@ func clone(m any) (sent, error) {
 	return sent{proto.Clone(from)}, nil
 }
 
-// moveTo sets a message of the receiver to the copy, which is not used afterwards.
+// lend is clone for a receiver that does not change the message: the sender's own is sent.
+func lend(m any) (sent, error) {
+	from := m.(proto.Message)
+	return sent{from}, fits(from)
+}
+
+// moveTo sets a message of the receiver to the sent one. Of a copy it takes the fields, of a lent one it shares them.
 func (s sent) moveTo(m any) error {
 	to := m.(proto.Message)
 	proto.Reset(to)

@@ -25,9 +25,12 @@ func (d *direct) NewStream(
 		return nil, err
 	}
 	s := &stream{
-		call: c, transport: transport{method: name}, opts: opts, single: !desc.ServerStreams,
+		call: c, transport: transport{method: name}, opts: opts, single: !desc.ServerStreams, answering: clone,
 		requests: make(chan sent, 1), responses: make(chan sent, 1), closed: make(chan struct{}), ended: make(chan struct{}),
 		headed: make(chan struct{}),
+	}
+	if rpc.IsReadOnly(opts) {
+		s.answering = lend
 	}
 	served, cancel := c.served(&s.transport)
 	go func() {
@@ -49,7 +52,8 @@ type stream struct {
 	*call
 	transport transport
 	opts      []grpc.CallOption
-	single    bool // the service sends one message
+	single    bool                    // the service sends one message
+	answering func(any) (sent, error) // makes what the caller receives of a message of the service
 
 	requests, responses chan sent
 	closed              chan struct{} // closed when the caller sends no more
@@ -174,7 +178,7 @@ func (s *serverSide) SetTrailer(md metadata.MD) { _ = s.transport.SetTrailer(md)
 
 // SendMsg sends a message. It fails when the caller has gone.
 func (s *serverSide) SendMsg(m any) error {
-	message, err := clone(m)
+	message, err := s.answering(m)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,24 @@ func Each[M any](open func(...grpc.CallOption) (grpc.ServerStreamingClient[M], e
 	return err
 }
 
+// readOnly is the option of [ReadOnly].
+type readOnly struct{ grpc.EmptyCallOption }
+
+// ReadOnly is the promise of a stream's caller not to change the messages that it receives. From a service of the same
+// process it then gets parts of the sender's own messages and not of a copy; gRPC already forbids a sender to change a
+// message that it has sent. Other calls are not changed.
+func ReadOnly() grpc.CallOption { return readOnly{} }
+
+// IsReadOnly reports whether the options of a call contain [ReadOnly].
+func IsReadOnly(opts []grpc.CallOption) bool {
+	for _, o := range opts {
+		if _, ok := o.(readOnly); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // IsInPlace reports whether the options of a call contain [InPlace].
 func IsInPlace(opts []grpc.CallOption) bool {
 	for _, o := range opts {

@@ -15,6 +15,7 @@ import (
 	"kaged.dev/pkg/contract"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/optional"
+	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/telemetry"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 	"kaged.dev/services/session-manager/internal/projects/core/projects"
@@ -95,7 +96,7 @@ func (h *Harness) Start(ctx context.Context, s runs.Start) (runs.Stream, error) 
 	late := time.AfterFunc(h.patience, func() {
 		cancel(fault.New(fault.Unavailable, "The harness cannot be reached; try again shortly.").With("subsystem", "harness"))
 	})
-	grpcStream, err := h.client.Run(ctx, grpc.WaitForReady(true))
+	grpcStream, err := h.client.Run(ctx, grpc.WaitForReady(true), rpc.ReadOnly())
 	if !late.Stop() || err != nil {
 		cancel(nil)
 		return nil, because(ctx, err)
