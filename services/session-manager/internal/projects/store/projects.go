@@ -63,6 +63,18 @@ func (s *Projects) Find(ctx context.Context, owner, id string) (projects.Project
 	return p, nil
 }
 
+// Row implements projects.Registry.
+func (s *Projects) Row(ctx context.Context, owner, id string) (projects.Project, error) {
+	row, err := db.New(s.db).ProjectRow(ctx, owner, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return projects.Project{}, projects.NotFound(id)
+	}
+	if err != nil {
+		return projects.Project{}, database.Fail(err, "find project")
+	}
+	return projectFromRow(row), nil
+}
+
 // Known implements projects.Registry.
 func (s *Projects) Known(ctx context.Context, owner, id string) error {
 	known, err := db.New(s.db).ProjectKnown(ctx, owner, id)

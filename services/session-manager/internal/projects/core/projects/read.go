@@ -113,7 +113,10 @@ type Runtime struct {
 // Current returns the inputs of a session created now. It fails with not_found, with local_config_invalid, and with
 // project_not_ready (details reason project_not_ready, state, unresolved) if work cannot start.
 func (s *Service) Current(ctx context.Context, owner, id string) (Runtime, error) {
-	p, err := s.Find(ctx, owner, id)
+	if !check.Findable(id) {
+		return Runtime{}, NotFound(id)
+	}
+	p, err := s.Registry.Row(ctx, owner, id)
 	if err != nil {
 		return Runtime{}, err
 	}

@@ -293,6 +293,41 @@ func (q *Queries) ProjectKnown(ctx context.Context, owner string, iD string) (bo
 	return exists, err
 }
 
+const projectRow = `-- name: ProjectRow :one
+select owner_user_id, id, path, label, description, dsl_version, state, diagnostics, warnings, aliases, prompts, unresolved, compiled_hash, sources, rules_hash, workspace, registered_at, updated_at, last_opened_at, approved_hash, approved_at, approved_by, accepted_prompts from projects where owner_user_id = $1 and id = $2
+`
+
+func (q *Queries) ProjectRow(ctx context.Context, owner string, iD string) (Project, error) {
+	row := q.db.QueryRow(ctx, projectRow, owner, iD)
+	var i Project
+	err := row.Scan(
+		&i.OwnerUserID,
+		&i.ID,
+		&i.Path,
+		&i.Label,
+		&i.Description,
+		&i.DslVersion,
+		&i.State,
+		&i.Diagnostics,
+		&i.Warnings,
+		&i.Aliases,
+		&i.Prompts,
+		&i.Unresolved,
+		&i.CompiledHash,
+		&i.Sources,
+		&i.RulesHash,
+		&i.Workspace,
+		&i.RegisteredAt,
+		&i.UpdatedAt,
+		&i.LastOpenedAt,
+		&i.ApprovedHash,
+		&i.ApprovedAt,
+		&i.ApprovedBy,
+		&i.AcceptedPrompts,
+	)
+	return i, err
+}
+
 const saveProject = `-- name: SaveProject :one
 insert into projects (owner_user_id, id, path, description, dsl_version, state, diagnostics, warnings, aliases, prompts, unresolved,
                       compiled_hash, sources, rules_hash, workspace, registered_at, updated_at,

@@ -2,6 +2,9 @@
 select sqlc.embed(p), (select count(*) from sessions s where s.owner_user_id = p.owner_user_id and s.project_id = p.id)::int as session_count
 from projects p where p.owner_user_id = @owner and p.id = @id;
 
+-- name: ProjectRow :one
+select * from projects where owner_user_id = @owner and id = @id;
+
 -- name: ProjectKnown :one
 select exists (select from projects where owner_user_id = @owner and id = @id);
 
