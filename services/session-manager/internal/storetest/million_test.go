@@ -119,7 +119,7 @@ func hot(b *testing.B, pool *pgxpool.Pool) map[string]func(ctx context.Context) 
 	return map[string]func(ctx context.Context) error{
 		"get a session":  func(ctx context.Context) error { return only(s.Session(ctx, "ada", id)) },
 		"list sessions":  func(ctx context.Context) error { return only(s.List(ctx, "ada", "music", nil, 51)) },
-		"load a session": func(ctx context.Context) error { return only(s.Load(ctx, id)) },
+		"load a session": func(ctx context.Context) error { return only(s.Load(ctx, id, false)) },
 		"list messages": func(ctx context.Context) error {
 			_, _, err := s.Messages(ctx, other, record.Part{NewestFirst: true}, 51)
 			return err

@@ -48,10 +48,10 @@ func (s *Sessions) SaveProgress(ctx context.Context, list []frames.Progress) err
 }
 
 // Load implements [live.Store].
-func (s *Sessions) Load(ctx context.Context, session string) (live.Loaded, error) {
+func (s *Sessions) Load(ctx context.Context, session string, first bool) (live.Loaded, error) {
 	var l live.Loaded
 	var err error
-	if l.Session, err = s.session(ctx, session, true, ""); err != nil {
+	if l.Session, err = s.session(ctx, session, true, ""); err != nil || first {
 		return l, err
 	}
 	if err := s.loadFrames(ctx, &l); err != nil {

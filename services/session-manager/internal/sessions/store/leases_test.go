@@ -62,14 +62,14 @@ func TestLeases(t *testing.T) {
 	s, _ := kept(t)
 	n := addOne(t, s, nil)
 	first := take(t, s, n.ID, "a", 60_000)
-	if first.Epoch != 1 || first.Before != "" {
+	if first.Epoch != 1 || first.Before != "" || !first.First() {
 		t.Errorf("taken = %+v", first)
 	}
 	_, err := s.Take(t.Context(), n.ID, lease.Holder{Instance: "b", Node: "y", Address: "at b"}, 60_000)
 	if !errors.Is(err, fault.StaleLease) || fault.From(err).Details["holder"] != "at a" {
 		t.Errorf("taken twice: %v", err)
 	}
-	if again := take(t, s, n.ID, "a", 60_000); again.Epoch != 2 || again.Before != "a" {
+	if again := take(t, s, n.ID, "a", 60_000); again.Epoch != 2 || again.Before != "a" || again.First() {
 		t.Errorf("taken again = %+v", again)
 	}
 	held, err := s.Renew(t.Context(), "a", []string{n.ID, "other"}, 60_000)

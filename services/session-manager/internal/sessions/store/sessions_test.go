@@ -71,7 +71,7 @@ func TestApply(t *testing.T) {
 			}
 		}
 		if i == 0 {
-			loaded, err := s.Load(t.Context(), n.ID)
+			loaded, err := s.Load(t.Context(), n.ID, false)
 			if err != nil || loaded.Run == nil || loaded.Run.ID != a.run.ID || loaded.Tries != 1 || len(loaded.Outbox) != 1 ||
 				string(loaded.Outbox[0].Payload) != `{"a":1}` || loaded.Session.CurrentMessage != "m1" {
 				t.Errorf("loaded = %+v, %v", loaded, err)
@@ -82,7 +82,7 @@ func TestApply(t *testing.T) {
 	if d := cmp.Diff(a.end.On(a.middle.On(a.begin.On(n))), said, cmpopts.EquateEmpty()); d != "" || err != nil {
 		t.Errorf("the store has another session than the changes say: %s %v", d, err)
 	}
-	loaded, err := s.Load(t.Context(), n.ID)
+	loaded, err := s.Load(t.Context(), n.ID, false)
 	if err != nil || loaded.Run != nil || loaded.Resume == nil || loaded.Resume.ID != a.run.ID ||
 		loaded.Resume.CancelRequestedAt != 210 || loaded.Tries != 1 {
 		t.Errorf("the run to resume is loaded as %+v, %v", loaded, err)
@@ -124,11 +124,11 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	loaded, err := s.Load(t.Context(), n.ID)
+	loaded, err := s.Load(t.Context(), n.ID, false)
 	if err != nil || loaded.Stored != [2]int64{5, 9} || len(loaded.Outbox) != 0 || loaded.Run != nil {
 		t.Errorf("loaded = %+v, %v", loaded, err)
 	}
-	if _, err := s.Load(t.Context(), "none"); !errors.Is(err, fault.NotFound) {
+	if _, err := s.Load(t.Context(), "none", false); !errors.Is(err, fault.NotFound) {
 		t.Errorf("no session: %v", err)
 	}
 }

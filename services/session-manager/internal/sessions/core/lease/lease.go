@@ -35,6 +35,10 @@ type Taken struct {
 	Before string
 }
 
+// First reports whether the session has never had a holder. Only holders write what belongs to a session but its row
+// and the messages that it was created with, so nothing else of it is stored.
+func (t Taken) First() bool { return t.Epoch == 1 }
+
 // Store stores leases. Lifetimes are in milliseconds.
 type Store interface {
 	// Take takes the lease of a session unless another process holds it; then it fails with stale_lease. The

@@ -85,7 +85,7 @@ func (g *Registry) adoptLater(s *Session, adopted func()) {
 		defer adopted()
 		defer g.release(s)
 		err := g.persist(g.ctx, s, func() error {
-			loaded, err := g.Store.Load(g.ctx, s.ID)
+			loaded, err := g.Store.Load(g.ctx, s.ID, false)
 			if err == nil && g.adoptable(loaded) {
 				err = g.adopt(g.ctx, s, loaded)
 			}

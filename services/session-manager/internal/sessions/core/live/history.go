@@ -42,11 +42,12 @@ func (s *Session) History(ctx context.Context) (History, error) {
 		k.forget()
 	}
 	after := int64(0)
-	if n := len(k.list.Messages); n > 0 {
+	n := len(k.list.Messages)
+	if int64(n) == s.Record().MessageCount {
+		return k.list.clip(), nil
+	}
+	if n > 0 {
 		after = k.list.Messages[n-1].Ordinal
-		if int64(n) == s.Record().MessageCount {
-			return k.list.clip(), nil
-		}
 	}
 	fresh, err := s.g.Store.History(ctx, s.ID, after)
 	if err == nil && after > 0 && slices.ContainsFunc(fresh, func(m record.Message) bool { return len(m.Spans) > 0 }) {

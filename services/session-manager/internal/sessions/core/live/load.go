@@ -22,13 +22,13 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		return nil, err
 	}
 	crash.At(crash.LeaseTaken)
-	loaded, err := g.Store.Load(ctx, id)
+	loaded, err := g.Store.Load(ctx, id, taken.First())
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{
 		ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), change: make(chan struct{}, 1),
-		record: loaded.Session, idleSince: time.Now(),
+		record: loaded.Session, idleSince: time.Now(), ledger: keptLedger{known: taken.First()},
 	}
 	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
 	// A holder that released the lease itself, with no work left, publishes no more.

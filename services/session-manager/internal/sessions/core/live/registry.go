@@ -24,8 +24,9 @@ import (
 type Store interface {
 	lease.Store
 	frames.Saver
-	// Load returns a session's state for a new holder. It fails with not_found.
-	Load(ctx context.Context, session string) (Loaded, error)
+	// Load returns a session's state for a new holder. If first is set, the session has never had a holder, and only its
+	// row is read. It fails with not_found.
+	Load(ctx context.Context, session string, first bool) (Loaded, error)
 	// Apply applies a change. With again an earlier try may have applied the change already; then it has no effect.
 	Apply(ctx context.Context, f lease.Fence, c record.Change, again bool) error
 	// Reserve checks a claim against the budgets and stores its reservation if they allow it. A claim that an earlier
