@@ -210,24 +210,36 @@ func (b *browser) scrolled(t *testing.B, name string) {
 // beside reports the figures of a bare page that follows the socket of a session during a burst of it.
 func (b *browser) beside(t *testing.B, w *world, session string) {
 	t.Helper()
-	bypass := func(yes bool) step {
-		return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-			_, err := cdp.Call(ctx, target, cdppage.SetBypassCSP, cdppage.SetBypassCSPParams{Enabled: yes})
-			return chromedp.Void{}, err
-		}
-	}
+	t.ReportMetric(b.bare(t, w, session), "floor-session-burst-task-percent")
+	t.ReportMetric(eval[float64](t, b, `p95(window.latency)`), "floor-session-burst-message-to-paint-p95-ms")
+	b.leaveBare(t)
+}
+
+// bare opens a bare page that follows the socket of a session during a burst of it, until leaveBare. It returns the
+// percentage of the time that the page's tasks took.
+func (b *browser) bare(t testing.TB, w *world, session string) float64 {
+	t.Helper()
 	// A file of the daemon, so that requests carry the sign-in.
-	b.run(t, "open a bare page", bypass(true), chromedp.Navigate("http://"+w.listen+"/static/manifest.json"))
+	b.run(t, "open a bare page", bypassCSP(true), chromedp.Navigate("http://"+w.listen+"/static/manifest.json"))
 	eval[bool](t, b, fmt.Sprintf(bareSession, session))
 	eval[bool](t, b, `(window.latency = [], true)`)
 	before, began := b.metric(t, "TaskDuration"), time.Now()
 	w.do(t, "POST", "/api/v1/sessions/"+session+"/messages", map[string]any{"content": "burst"}, nil)
 	w.idle(t, session)
 	b.until(t, "the end of the burst", `document.querySelector(".rows").textContent.includes("the end of the burst")`)
-	share := (b.metric(t, "TaskDuration") - before) / time.Since(began).Seconds()
-	t.ReportMetric(100*share, "floor-session-burst-task-percent")
-	t.ReportMetric(eval[float64](t, b, `p95(window.latency)`), "floor-session-burst-message-to-paint-p95-ms")
-	b.run(t, "leave the bare page", bypass(false))
+	return 100 * (b.metric(t, "TaskDuration") - before) / time.Since(began).Seconds()
+}
+
+func (b *browser) leaveBare(t testing.TB) {
+	t.Helper()
+	b.run(t, "leave the bare page", bypassCSP(false))
+}
+
+func bypassCSP(yes bool) step {
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, target, cdppage.SetBypassCSP, cdppage.SetBypassCSPParams{Enabled: yes})
+		return chromedp.Void{}, err
+	}
 }
 
 // floors reports the figures of the bare pages with a server of their own.
