@@ -87,6 +87,32 @@ func TestContext(t *testing.T) {
 	b.shows(t, "model: step 1")
 }
 
+// For an estimate of the model's context the daemon reads the whole conversation. The page asks for one when it is
+// opened and one after a run; during the run its meter follows the frames of compactions.
+func TestContextIsEstimatedAtRest(t *testing.T) {
+	gate := fakellm.NewGate()
+	w := start(t, func(*fakellm.Request) fakellm.Step {
+		return fakellm.Step{fakellm.Say("At work."), fakellm.Wait(gate), fakellm.Say(" Done.")}
+	})
+	id := w.session(t, "a long talk", "")
+	w.fill(t, id, 4000)
+	b := newBrowser(t, w)
+	b.open(t, w, "/sessions/"+id)
+	b.shows(t, "live")
+	const fill = `document.querySelector(".details meter").value`
+	const asked = `performance.getEntriesByType("resource").filter(e => e.name.includes("context-estimate")).length`
+	b.until(t, "the window is full", fill+" === 1")
+	w.do(t, "POST", "/api/v1/sessions/"+id+"/messages", map[string]any{"content": "go on"}, nil)
+	b.shows(t, "At work.")
+	b.until(t, "the window is less full", fill+" < 1")
+	if n := eval[int](t, b, asked); n != 1 {
+		t.Errorf("%d estimates are read before the end of the run, want 1", n)
+	}
+	gate.Open()
+	w.idle(t, id)
+	b.until(t, "the estimate is read again", asked+" === 2")
+}
+
 // The settings show models without their keys and the doctor's report, and sign out every other browser.
 func TestSettings(t *testing.T) {
 	w := start(t, typed)

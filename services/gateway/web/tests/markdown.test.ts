@@ -66,12 +66,14 @@ test("a text that is parsed before it is drawn has the same parts", () => {
 test("a line of words has the tree that the parser gives it", () => {
   const bare = (node: unknown): unknown => JSON.parse(JSON.stringify(node, (key, value) => (key === "position" ? undefined : value)));
   for (const text of ["Word", "Some words, and more of them. ", "a: b; c? (d) 'e' \"f\" 1.", "Größe 10", "http: no link", "A. b  ", "see www.example.com", "x 1) y",
+    "2026 was it", "000000001 000000002 ", "12:30, or later", "1.5 or 2", "7", "7\n\n8. x",
     "One\n\nTwo\n\n- a\n- b\n", "One\n\n\n# Two", "One\n\n    code", "One\n\n [a]", "One\n===", "One\n\nwww.example.com", "a\n\n1. b\n\nc\n\n", "a  \nb"]) {
     // An empty character at the beginning makes the parser read it.
     const read = bare(parse(`\u200b${text}`)) as { children: [{ children: [{ value: string }] }] };
     read.children[0].children[0].value = read.children[0].children[0].value.slice(1);
     assert.deepEqual(bare(parse(text)), read, text);
   }
+  for (const text of ["1. one", "12) one"]) assert.equal(parse(text)!.children[0]!.type, "list", text);
 });
 
 test("short texts have the blocks that the whole text has", () => {

@@ -17,8 +17,8 @@ const options = {
   mdastExtensions: [gfmTableFromMarkdown(), gfmStrikethroughFromMarkdown(), gfmAutolinkLiteralFromMarkdown(), gfmTaskListItemFromMarkdown()],
 };
 
-/** words matches a line that is one paragraph without Markdown, with the empty lines after it. */
-const words = /^(\p{L}[\p{L}\p{N} ,.;:?()'"]*)(?:\n\n+(?! )|\n*$)/u;
+/** words matches a line that is one paragraph without Markdown, with the empty lines after it. A number with a dot or a bracket begins a list. */
+const words = /^((?:\p{L}|\d+(?![\d.)]))[\p{L}\p{N} ,.;:?()'"]*)(?:\n\n+(?! )|\n*$)/u;
 
 /** parse returns the tree of a text, or null for a text that is too long. */
 export function parse(text: string): Root | null {

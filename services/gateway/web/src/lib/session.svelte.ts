@@ -38,6 +38,8 @@ export class SessionView {
   loaded = $state(false);
   /** Counts compactions that ended or were undone. */
   compacted = $state(0);
+  /** The estimated tokens that the last compaction of the root agent has left, null once the estimate was read after it. */
+  left = $state<number | null>(null);
   readonly transcript = new Transcript();
   private socket: SessionSocket | null = null;
   /** Frames that are applied to the transcript, and what they have changed, since the last drawing. */
@@ -51,6 +53,8 @@ export class SessionView {
   private spare = drawSaved;
   private spareAt = 0;
   private readonly painted = new MessageChannel();
+  /** Whether what was drawn last is not painted yet, so that its cost is not known. */
+  private painting = false;
   private pause: ReturnType<typeof setTimeout> | undefined;
   private gone = false;
   private costing: ReturnType<typeof setTimeout> | undefined;
@@ -78,7 +82,11 @@ export class SessionView {
   prepare: (entries?: number) => void = () => {};
 
   constructor(readonly id: string) {
-    this.painted.port1.onmessage = () => { this.spare -= Math.min(mostCost, performance.now() - this.drawn); };
+    this.painted.port1.onmessage = () => {
+      this.painting = false;
+      this.spare -= Math.min(mostCost, performance.now() - this.drawn);
+      if (this.queue.length) this.draw();
+    };
     void this.begin();
   }
 
@@ -176,7 +184,7 @@ export class SessionView {
 
   /** draw draws what has come before the next paint, or later if drawing has taken its share of the time. */
   private draw(): void {
-    if (this.drawing || this.pause !== undefined) return;
+    if (this.drawing || this.pause !== undefined || this.painting) return;
     const now = performance.now();
     this.spare = Math.min(drawSaved, this.spare + (now - this.spareAt) * drawShare);
     this.spareAt = now;
@@ -206,7 +214,9 @@ export class SessionView {
     if (rows) this.tick++;
     if (text) this.texts++;
     // A message that is posted in an animation frame arrives after the paint.
-    if (!document.hidden) this.painted.port2.postMessage(0);
+    if (document.hidden) return;
+    this.painting = true;
+    this.painted.port2.postMessage(0);
   }
 
   private event(frame: Frame): void {
@@ -252,6 +262,9 @@ export class SessionView {
         }, costSoon);
         break;
       case "compaction.completed":
+        if (!frame.payload.invocation_id) this.left = frame.payload.after_estimate;
+        this.compacted++;
+        break;
       case "compaction.noop":
       case "compaction.undone":
         this.compacted++;
