@@ -79,7 +79,8 @@ func (t bodyTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // holdTransport sends a request after hold has returned. body describes the body of the request; nil means that it must
-// be read first.
+// be read first. The round trip does not begin earlier with a body that waits for hold: net/http writes the header
+// fields before such a body, and then does not repeat the request if the provider closes a kept connection.
 type holdTransport struct {
 	next http.RoundTripper
 	body *llm.Body
