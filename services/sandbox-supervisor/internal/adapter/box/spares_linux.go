@@ -19,13 +19,22 @@ type spares struct {
 	mu     sync.Mutex  // guards the fields below
 	have   *spare      // nil if absent
 	next   *time.Timer // starts the next spare; nil if not scheduled
-	making bool
+	wanted time.Time   // when the last one was wanted
+	making *making     // nil if none is being made
 	closed bool
 	wg     sync.WaitGroup // of goroutines that make or end a spare
 }
 
-// settle is the pause after a cage was made before a spare is. A spare made at once would compete with the new cage for
-// CPU, and delay a cage that follows immediately.
+// making is a spare that is being made.
+type making struct {
+	kind    kind
+	claimed bool          // a cage waits for it
+	done    chan struct{} // closed when it is made
+}
+
+// settle is the pause after a cage was made before a spare is: a spare made at once would compete with the cage's first
+// command for CPU. Cages that follow each other in less than the pause get theirs without it, because the next cage
+// then finds most of its work done.
 const settle = 20 * time.Millisecond
 
 // lookAfter is the interval of checks for a stale spare. Its mount namespace keeps file systems busy that the host has
@@ -48,10 +57,17 @@ func newSpares(idle time.Duration, launch func(kind) (*cageInit, error), log *sl
 	return &spares{idle: idle, launch: launch, log: log}
 }
 
-// take returns the spare of a kind, or nil. A spare of another kind or a stale one is ended.
+// take returns the spare of a kind, or nil. It waits for one that is being made, unless another cage does. A spare of
+// another kind or a stale one is ended.
 func (s *spares) take(k kind) *cageInit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m := s.making; m != nil && m.kind == k && !m.claimed {
+		m.claimed = true
+		s.mu.Unlock()
+		<-m.done // bounded by the time limit for starting an init
+		s.mu.Lock()
+	}
 	found := s.have
 	if found == nil {
 		return nil
@@ -84,29 +100,37 @@ func (s *spare) stale() bool {
 func (s *spares) want(k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.idle <= 0 || s.closed || s.have != nil || s.making {
+	follows := time.Since(s.wanted) < settle
+	s.wanted = time.Now()
+	if s.idle <= 0 || s.closed || s.have != nil || s.making != nil {
 		return
 	}
 	if s.next != nil {
 		s.next.Stop()
 	}
-	s.next = time.AfterFunc(settle, func() { s.fill(k) })
+	pause := settle
+	if follows {
+		pause = 0
+	}
+	s.next = time.AfterFunc(pause, func() { s.fill(k) })
 }
 
 // fill makes a spare of a kind, unless there is one or one is being made.
 func (s *spares) fill(k kind) {
 	s.mu.Lock()
-	if s.closed || s.have != nil || s.making {
+	if s.closed || s.have != nil || s.making != nil {
 		s.mu.Unlock()
 		return
 	}
-	s.making = true
+	m := &making{kind: k, done: make(chan struct{})}
+	s.making = m
 	s.wg.Add(1)
 	s.mu.Unlock()
 	defer s.wg.Done()
 	made, err := s.make(k)
 	s.mu.Lock()
-	s.making = false
+	s.making = nil
+	close(m.done)
 	kept := err == nil && !s.closed
 	if kept {
 		made.until = time.Now().Add(s.idle)
