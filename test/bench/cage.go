@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"kaged.dev/pkg/fault"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	sandboxsupervisorv1 "kaged.dev/proto/gen/kaged/sandboxsupervisor/v1"
 )
@@ -126,48 +127,44 @@ func (s *supervisor) measureExec(ctx context.Context, _ *world) ([]Figure, error
 	if err != nil {
 		return nil, err
 	}
-	var floor, pipes, terminal, uncaged []time.Duration
-	for range execRounds {
-		forked, err := forkExec()
-		if err != nil {
-			return nil, err
-		}
-		called, err := s.ping(ctx)
-		if err != nil {
-			return nil, err
-		}
-		floor = append(floor, forked+called)
-		for _, kind := range []struct {
-			took    *[]time.Duration
-			command *sandboxsupervisorv1.ExecStart
-		}{
-			{&pipes, c.command(false, "/bin/true")},
-			{&terminal, c.command(true, "/bin/true")},
-			{&uncaged, s.command(nil, false, "/bin/true")},
-		} {
-			took, err := s.exec(ctx, kind.command)
-			if err != nil {
-				return nil, err
-			}
-			*kind.took = append(*kind.took, took)
-		}
+	var calls []time.Duration
+	run := func(command *sandboxsupervisorv1.ExecStart) func() (time.Duration, error) {
+		return func() (time.Duration, error) { return s.exec(ctx, command) }
 	}
-	least := ms(percentile(floor, 50))
-	const note = "floor: an empty call, and fork and exec"
+	took, err := shuffled(execRounds,
+		func() (time.Duration, error) {
+			forked, err := forkExec()
+			if err != nil {
+				return 0, err
+			}
+			called, err := s.ping(ctx)
+			calls = append(calls, called)
+			return forked + called, err
+		},
+		run(c.command(false, "/bin/true")), run(c.command(true, "/bin/true")), run(s.command(nil, false, "/bin/true")),
+		func() (time.Duration, error) { return s.refusedExec(ctx) },
+	)
+	if err != nil {
+		return nil, err
+	}
+	const floor = "a fork and exec, and an empty call:"
 	return []Figure{
-		{
-			Name: "cage/exec", Value: ms(percentile(pipes, 50)), Spread: spread(pipes), Unit: "ms", Floor: least,
-			Target: least + execTarget, Note: note,
-		},
-		{
-			Name: "cage/exec-pty", Value: ms(percentile(terminal, 50)), Spread: spread(terminal), Unit: "ms", Floor: least,
-			Target: least + terminalTarget, Note: note,
-		},
-		{
-			Name: "cage/exec-uncaged", Value: ms(percentile(uncaged, 50)), Spread: spread(uncaged), Unit: "ms", Floor: least,
-			Note: note,
-		},
+		excess("cage/exec", floor, took[1], took[0], execTarget),
+		excess("cage/exec-pty", floor, took[2], took[0], terminalTarget),
+		excess("cage/exec-uncaged", floor, took[3], took[0], 0),
+		excess("cage/exec-refused", "an empty call:", took[4], calls[1:], 0),
 	}, c.release(ctx)
+}
+
+// refusedExec calls for a command that is refused before anything is done: the cost of the stream alone.
+func (s *supervisor) refusedExec(ctx context.Context) (time.Duration, error) {
+	begun := time.Now()
+	_, err := s.exec(ctx, s.command(nil, false))
+	took := time.Since(begun)
+	if !errors.Is(err, fault.InvalidParams) {
+		return 0, fmt.Errorf("a command without a program: %v", err)
+	}
+	return took, nil
 }
 
 // measureCrowd creates many cages at once, and runs a command in each.

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -18,12 +19,12 @@ type contest struct {
 	args []string
 	// same returns the difference between the two answers, nil if there is none.
 	same func(ours string, theirs []byte) error
-	// rounds is the number of times that each does the task.
+	// rounds is the number of times that each does the task, at least 6.
 	rounds int
 }
 
-// hold measures a contest: median wall time and mean CPU time of each. The peer's time includes its start, because an
-// agent waits for it too; kaged's time includes the call over the socket.
+// hold measures a contest: median wall time and mean CPU time of each, and the ratio within the rounds. The peer's time
+// includes its start, because an agent waits for it too; kaged's time includes the call over the socket.
 func (r *runner) hold(ctx context.Context, w *world, c contest) ([]Figure, error) {
 	answer, err := r.call(ctx, "bench", c.project, c.tool, c.params) // fills the caches of both
 	if err != nil {
@@ -40,42 +41,61 @@ func (r *runner) hold(ctx context.Context, w *world, c contest) ([]Figure, error
 	} else {
 		fmt.Fprintf(w.progress, "bench: %s: %s\n", c.name, c.peer.missing())
 	}
-	var ourWall, peerWall []time.Duration
-	var peerCPU time.Duration
 	before, err := r.cpu()
 	if err != nil {
 		return nil, err
 	}
-	for range c.rounds {
+	var peerCPU time.Duration
+	measures := []func() (time.Duration, error){func() (time.Duration, error) {
 		begun := time.Now()
-		if _, err := r.call(ctx, "bench", c.project, c.tool, c.params); err != nil {
-			return nil, err
-		}
-		ourWall = append(ourWall, time.Since(begun))
-		if c.peer.path == "" {
-			continue
-		}
-		theirs, err := c.peer.run(ctx, c.project, c.args...)
-		if err != nil {
-			return nil, err
-		}
-		peerWall = append(peerWall, theirs.wall)
-		peerCPU += theirs.cpu
+		_, err := r.call(ctx, "bench", c.project, c.tool, c.params)
+		return time.Since(begun), err
+	}}
+	if c.peer.path != "" {
+		measures = append(measures, func() (time.Duration, error) {
+			theirs, err := c.peer.run(ctx, c.project, c.args...)
+			peerCPU += theirs.cpu
+			return theirs.wall, err
+		})
+	}
+	took, err := shuffled(c.rounds, measures...)
+	if err != nil {
+		return nil, err
 	}
 	after, err := r.cpu()
 	if err != nil {
 		return nil, err
 	}
-	wall := Figure{
-		Name: c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms",
-		Peer: c.peer.missing(),
+	return c.peer.against(c.name, took, after-before, peerCPU), nil
+}
+
+// against returns the figures of a contest: wall time and CPU time. took holds kaged's times and, if the peer is
+// installed, the peer's of the same rounds. The CPU times are those of all rounds, also of the first, which took leaves
+// out.
+func (p peer) against(name string, took [][]time.Duration, ourCPU, peerCPU time.Duration) []Figure {
+	runs := float64(len(took[0]) + 1)
+	wall := Figure{Name: name + "/wall", Unit: "ms", Peer: p.missing()}
+	cpu := Figure{Name: name + "/cpu", Value: ms(ourCPU) / runs, Unit: "ms", Peer: p.missing()}
+	if len(took) > 1 {
+		wall.Peer, wall.Target = p.title, 1
+		wall.Paired, wall.Low, wall.High = ratios(took[0], took[1])
+		wall.Rival = ms(percentile(took[1], 50))
+		cpu.Peer, cpu.Rival, cpu.Target = p.title, ms(peerCPU)/runs, 1
 	}
-	cpu := Figure{Name: c.name + "/cpu", Value: ms(after-before) / float64(c.rounds), Unit: "ms", Peer: c.peer.missing()}
-	if c.peer.path != "" {
-		wall.Peer, wall.Rival, wall.Target = c.peer.title, ms(percentile(peerWall, 50)), 1
-		cpu.Peer, cpu.Rival, cpu.Target = c.peer.title, ms(peerCPU)/float64(c.rounds), 1
+	wall.Value, wall.Spread = ms(percentile(took[0], 50)), spread(took[0])
+	return []Figure{wall, cpu}
+}
+
+// ratios returns the median of the ratios of two samples that were taken in the same rounds, at least 6, with its 95 %
+// interval.
+func ratios(ours, theirs []time.Duration) (median, low, high float64) {
+	all := make([]float64, len(ours))
+	for i := range ours {
+		all[i] = float64(ours[i]) / float64(theirs[i])
 	}
-	return []Figure{wall, cpu}, nil
+	slices.Sort(all)
+	from, to := medianBounds(len(all))
+	return all[len(all)/2], all[from], all[to]
 }
 
 // holdAll measures contests in their order.

@@ -95,7 +95,8 @@ func (r *runner) starts(
 		return nil, err
 	}
 	return []Figure{
-		excess(name, took[1], took[0], startTarget), excess(name+"-caged", took[2], took[0], startCagedTarget),
+		excess(name, bareStarted, took[1], took[0], startTarget),
+		excess(name+"-caged", bareStarted, took[2], took[0], startCagedTarget),
 	}, nil
 }
 
@@ -155,8 +156,10 @@ func shuffled(rounds int, measures ...func() (time.Duration, error)) ([][]time.D
 	return took, nil
 }
 
-// excess returns the median of the differences of two samples that were taken in the same rounds.
-func excess(name string, took, floor []time.Duration, target float64) Figure {
+const bareStarted = "a bare server's"
+
+// excess returns the median of the differences of two samples that were taken in the same rounds; bare names the floor.
+func excess(name, bare string, took, floor []time.Duration, target float64) Figure {
 	differences := make([]time.Duration, len(took))
 	for i := range took {
 		differences[i] = took[i] - floor[i]
@@ -167,7 +170,7 @@ func excess(name string, took, floor []time.Duration, target float64) Figure {
 		Name: name, Value: ms(percentile(differences, 50)), Unit: "ms", Target: target, Low: ms(differences[low]),
 		High: ms(differences[high]),
 	}
-	f.Note = fmt.Sprintf("more than a bare server's %.1f; 95 %% interval of %d starts: %.2f to %.2f",
+	f.Note = fmt.Sprintf("more than %s %.2f; 95 %% interval of %d: %.2f to %.2f", bare,
 		ms(percentile(slices.Clone(floor), 50)), len(took), f.Low, f.High)
 	return f
 }

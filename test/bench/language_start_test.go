@@ -20,7 +20,7 @@ func TestExcess(t *testing.T) {
 		floor = append(floor, time.Duration(i)*time.Second)
 		took = append(took, floor[i]+time.Duration(i%10)*time.Millisecond)
 	}
-	f := excess("x", took, floor, 10)
+	f := excess("x", "none", took, floor, 10)
 	if f.Value != 5 || f.Low != 3 || f.High != 6 {
 		t.Errorf("the excess is %v, between %v and %v", f.Value, f.Low, f.High)
 	}

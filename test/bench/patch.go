@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -12,10 +13,10 @@ import (
 	"time"
 )
 
-// patchRounds is the number of times a patch is applied; every second round reverts it.
-const patchRounds = 20
+// patchRounds is the number of times that each applies a patch or reverts it.
+const patchRounds = 120
 
-// patchCase is a set of changes that edit.patch and GNU patch make to two equal trees.
+// patchCase is a set of changes that edit.patch and GNU patch make.
 type patchCase struct {
 	name string
 	// before and after are the files by their paths; a file of one of them alone is deleted or added.
@@ -153,85 +154,88 @@ func allNames(trees ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// holdPatch applies a patch and reverts it, alternately with the peer on a tree of its own, and compares the trees
-// after each.
+// holdPatch lets edit.patch and the peer apply a patch and revert it by turns on one tree, and compares the tree after
+// each. On two trees the times would differ by where the file system has put them: ext4 without a journal, for example,
+// looks at each file that was deleted in the same group of blocks in the last minutes before it makes a new one.
 func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer) ([]Figure, error) {
 	dir := filepath.Join(w.dir, "patch", c.name)
-	ours, theirs := filepath.Join(dir, "ours"), filepath.Join(dir, "theirs")
-	session := "patch-" + c.name
+	t := patchTree{
+		root: filepath.Join(dir, "tree"), trees: [2]map[string]string{c.before, c.after},
+		texts: [2]string{envelopeOf(c.before, c.after), envelopeOf(c.after, c.before)},
+		files: [2]string{filepath.Join(dir, "forth.patch"), filepath.Join(dir, "back.patch")},
+	}
 	for name, content := range c.before {
-		for _, tree := range []string{ours, theirs} {
-			if err := writeFile(filepath.Join(tree, name), content); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := r.call(ctx, session, ours, "file.read", map[string]any{"path": name, "limit": 1}); err != nil {
+		if err := writeFile(filepath.Join(t.root, name), content); err != nil {
 			return nil, err
 		}
 	}
-	forth, back := filepath.Join(dir, "forth.patch"), filepath.Join(dir, "back.patch")
-	if err := writeFile(forth, unifiedOf(c.before, c.after)); err != nil {
+	if err := writeFile(t.files[0], unifiedOf(c.before, c.after)); err != nil {
 		return nil, err
 	}
-	if err := writeFile(back, unifiedOf(c.after, c.before)); err != nil {
+	if err := writeFile(t.files[1], unifiedOf(c.after, c.before)); err != nil {
 		return nil, err
 	}
-	there, here := envelopeOf(c.before, c.after), envelopeOf(c.after, c.before)
-	var ourWall, peerWall []time.Duration
 	var ourCPU, peerCPU time.Duration
+	measures := []func() (time.Duration, error){func() (time.Duration, error) {
+		took, cpu, err := r.patch(ctx, "patch-"+c.name, &t)
+		ourCPU += cpu
+		return took, err
+	}}
 	if gnu.path == "" {
 		fmt.Fprintf(w.progress, "bench: patch/%s: %s\n", c.name, gnu.missing())
+	} else {
+		measures = append(measures, func() (time.Duration, error) {
+			got, err := gnu.run(ctx, t.root, "--strip=1", "--silent", "--no-backup-if-mismatch", "--input="+t.files[t.at])
+			peerCPU += got.cpu
+			return got.wall, cmp.Or(err, t.patched(gnu.title))
+		})
 	}
-	for round := range patchRounds {
-		text, file, want := there, forth, c.after
-		if round%2 == 1 {
-			text, file, want = here, back, c.before
-		}
-		before, err := r.cpu()
-		if err != nil {
-			return nil, err
-		}
-		begun := time.Now()
-		if _, err := r.call(ctx, session, ours, "edit.patch", map[string]string{"patch": text}); err != nil {
-			return nil, err
-		}
-		took := time.Since(begun)
-		after, err := r.cpu()
-		if err != nil {
-			return nil, err
-		}
-		if err := holds(ours, want); err != nil {
-			return nil, fmt.Errorf("edit.patch: %w", err)
-		}
-		if round >= 2 { // the first rounds fill caches
-			ourWall, ourCPU = append(ourWall, took), ourCPU+after-before
-		}
-		if gnu.path == "" {
-			continue
-		}
-		got, err := gnu.run(ctx, theirs, "--strip=1", "--silent", "--no-backup-if-mismatch", "--input="+file)
-		if err != nil {
-			return nil, err
-		}
-		if err := holds(theirs, want); err != nil {
-			return nil, fmt.Errorf("%s: %w", gnu.title, err)
-		}
-		if round >= 2 {
-			peerWall, peerCPU = append(peerWall, got.wall), peerCPU+got.cpu
+	took, err := shuffled(patchRounds, measures...)
+	if err != nil {
+		return nil, err
+	}
+	return gnu.against("patch/"+c.name, took, ourCPU, peerCPU), nil
+}
+
+// patchTree is a tree in one of two states.
+type patchTree struct {
+	root  string
+	at    int                  // the present state
+	trees [2]map[string]string // the files of each state by their paths
+	// texts and files hold the patch that leads from each state to the other, for edit.patch and for the peer.
+	texts, files [2]string
+}
+
+// patched is called after an application. It fails if the tree is not in the other state.
+func (t *patchTree) patched(by string) error {
+	t.at = 1 - t.at
+	if err := holds(t.root, t.trees[t.at]); err != nil {
+		return fmt.Errorf("%s: %w", by, err)
+	}
+	return nil
+}
+
+// patch applies edit.patch to a tree whose files the session has read, and returns the wall and CPU time.
+func (r *runner) patch(ctx context.Context, session string, t *patchTree) (took, cpu time.Duration, err error) {
+	for name := range t.trees[t.at] {
+		if _, err := r.call(ctx, session, t.root, "file.read", map[string]any{"path": name, "limit": 1}); err != nil {
+			return 0, 0, err
 		}
 	}
-	wall := Figure{
-		Name: "patch/" + c.name + "/wall", Value: ms(percentile(ourWall, 50)), Spread: spread(ourWall), Unit: "ms",
-		Peer: gnu.missing(),
+	before, err := r.cpu()
+	if err != nil {
+		return 0, 0, err
 	}
-	cpu := Figure{
-		Name: "patch/" + c.name + "/cpu", Value: ms(ourCPU) / float64(len(ourWall)), Unit: "ms", Peer: gnu.missing(),
+	begun := time.Now()
+	if _, err := r.call(ctx, session, t.root, "edit.patch", map[string]string{"patch": t.texts[t.at]}); err != nil {
+		return 0, 0, err
 	}
-	if gnu.path != "" {
-		wall.Peer, wall.Rival, wall.Target = gnu.title, ms(percentile(peerWall, 50)), 1
-		cpu.Peer, cpu.Rival, cpu.Target = gnu.title, ms(peerCPU)/float64(len(peerWall)), 1
+	took = time.Since(begun)
+	after, err := r.cpu()
+	if err != nil {
+		return 0, 0, err
 	}
-	return []Figure{wall, cpu}, nil
+	return took, after - before, t.patched("edit.patch")
 }
 
 func writeFile(name, content string) error {

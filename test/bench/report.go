@@ -22,7 +22,10 @@ type Figure struct {
 	// Spread is the distance of the 10th to the 90th percentile of the sample, as a fraction of its median; 0 for a single
 	// measurement.
 	Spread float64 `json:"spread,omitempty"`
-	// Low and High are the bounds of the 95 % interval of the value, both 0 without one.
+	// Paired is the median of the ratios to the rival within the rounds, 0 if the two were not measured in rounds. It is
+	// then the figure's ratio.
+	Paired float64 `json:"paired,omitempty"`
+	// Low and High are the bounds of the 95 % interval of Paired, or else of the value; both 0 without one.
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
 	// Peer names the program that was measured in the same run, alternately with kaged.
@@ -48,6 +51,8 @@ func (f Figure) Met() bool {
 // Ratio is the value divided by the rival's value, or by the floor, 0 without both.
 func (f Figure) Ratio() float64 {
 	switch {
+	case f.Paired != 0:
+		return f.Paired
 	case f.Rival != 0:
 		return f.Value / f.Rival
 	case f.Floor != 0:
@@ -121,11 +126,14 @@ func spread(sample []time.Duration) float64 {
 	return float64(percentile(sample, 90)-percentile(sample, 10)) / float64(median)
 }
 
-// WriteSpread writes a line with the spread for each figure of a sample.
+// WriteSpread writes a line with the spread for each figure of a sample, and one with the interval for each ratio.
 func WriteSpread(w io.Writer, figures []Figure) {
 	for _, f := range figures {
 		if f.Spread != 0 {
 			fmt.Fprintf(w, "bench: %s: 80 %% of the values lie within %.0f %% of the median\n", f.Name, 100*f.Spread)
+		}
+		if f.Paired != 0 {
+			fmt.Fprintf(w, "bench: %s: 95 %% interval of the ratio: %.3f to %.3f\n", f.Name, f.Low, f.High)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // rounds is the number of times a search is run.
-const rounds = 9
+const rounds = 25
 
 // grepParams are the parameters of search.grep.
 type grepParams struct {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	structuralRounds = 3
+	structuralRounds = 11
 	generatedFiles   = 1200
 )
 
