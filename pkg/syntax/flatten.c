@@ -7,6 +7,8 @@
 
 #include "flatten.h"
 
+#include "arena.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -55,10 +57,12 @@ uint32_t ts_language_symbol_count(const void *);
 const char *ts_language_symbol_name(const void *, uint16_t);
 
 // Arrays larger than this many entries are given back after use, so that one large file does not hold memory for ever.
-enum { KEEP = 1 << 20, FIRST = 1 << 12, CHECK = 1 << 12 };
+// So is an arena of more than KEEP_BYTES.
+enum { KEEP = 1 << 20, KEEP_BYTES = 32 << 20, FIRST = 1 << 12, CHECK = 1 << 12 };
 
 struct kaged_parser {
 	TSParser *parser;
+	kaged_arena *arena; // of the parser and the tree
 	const void *grammar;
 	size_t flag;
 	kaged_node *nodes;
@@ -67,16 +71,35 @@ struct kaged_parser {
 	size_t path_room;
 };
 
+// Makes the runtime's parser in an arena of its own. It reports false without memory for the arena.
+static bool begin(kaged_parser *p) {
+	p->arena = kaged_arena_new();
+	if (!p->arena) return false;
+	kaged_arena_use(p->arena);
+	p->parser = ts_parser_new();
+	kaged_arena_use(NULL);
+	ts_parser_set_cancellation_flag(p->parser, &p->flag);
+	p->grammar = NULL;
+	return true;
+}
+
+static void end(kaged_parser *p) {
+	kaged_arena_use(p->arena);
+	ts_parser_delete(p->parser);
+	kaged_arena_use(NULL);
+	kaged_arena_delete(p->arena);
+}
+
 kaged_parser *kaged_parser_new(void) {
 	kaged_parser *p = calloc(1, sizeof *p);
 	if (!p) return NULL;
-	p->parser = ts_parser_new();
-	ts_parser_set_cancellation_flag(p->parser, &p->flag);
-	return p;
+	if (begin(p)) return p;
+	free(p);
+	return NULL;
 }
 
 void kaged_parser_delete(kaged_parser *p) {
-	ts_parser_delete(p->parser);
+	if (p->arena) end(p);
 	free(p->nodes);
 	free(p->path);
 	free(p);
@@ -155,13 +178,8 @@ static int64_t flatten(kaged_parser *p, TSTreeCursor *cursor, uint32_t max_nodes
 	}
 }
 
-int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes,
-                    const kaged_wanted *wanted) {
-	if (p->room > KEEP) {
-		free(p->nodes);
-		p->nodes = NULL;
-		p->room = 0;
-	}
+static int64_t parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes,
+                     const kaged_wanted *wanted) {
 	if (p->grammar != grammar) {
 		p->grammar = NULL;
 		if (!ts_parser_set_language(p->parser, grammar)) return KAGED_BAD_GRAMMAR;
@@ -178,5 +196,23 @@ int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint
 	int64_t count = flatten(p, &cursor, max_nodes, ts_node_has_error(root) ? NULL : wanted);
 	ts_tree_cursor_delete(&cursor);
 	ts_tree_delete(tree);
+	return count;
+}
+
+int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint32_t size, uint32_t max_nodes,
+                    const kaged_wanted *wanted) {
+	if (p->room > KEEP) {
+		free(p->nodes);
+		p->nodes = NULL;
+		p->room = 0;
+	}
+	if (p->arena && kaged_arena_size(p->arena) > KEEP_BYTES) {
+		end(p);
+		p->arena = NULL;
+	}
+	if (!p->arena && !begin(p)) return KAGED_NO_MEMORY;
+	kaged_arena_use(p->arena);
+	int64_t count = parse(p, grammar, text, size, max_nodes, wanted);
+	kaged_arena_use(NULL);
 	return count;
 }

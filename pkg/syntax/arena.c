@@ -1,0 +1,129 @@
+#include "arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// A block has a header of 8 bytes before it, with its size class. Blocks are at multiples of 16 bytes, as those of malloc.
+enum {
+	STEP = 16,
+	CLASSES = 32,              // the small blocks have 8, 24, ... bytes
+	LARGE = CLASSES,           // the class of a block of the C heap, which begins a step before it
+	SLAB = 256 << 10,          // bytes
+	HEADER = sizeof(uint64_t),
+};
+
+typedef struct block {
+	struct block *next;
+} block;
+
+typedef struct slab {
+	struct slab *next;
+	uint64_t unused;
+	char bytes[SLAB];
+} slab;
+
+struct kaged_arena {
+	block *free[CLASSES];
+	slab *slabs;
+	size_t used; // bytes of the first slab
+	size_t size;
+};
+
+static _Thread_local kaged_arena *current;
+
+static void *checked(void *block, size_t size) {
+	if (block) return block;
+	fprintf(stderr, "tree-sitter failed to allocate %zu bytes\n", size); // as its own allocator does
+	abort();
+}
+
+static uint64_t *header(void *block) { return (uint64_t *)((char *)block - HEADER); }
+
+static void *large(size_t size) {
+	char *whole = size > SIZE_MAX - STEP ? NULL : malloc(size + STEP);
+	void *block = (char *)checked(whole, size) + STEP;
+	*header(block) = LARGE;
+	return block;
+}
+
+// Returns a block of a class from the slabs.
+static void *carve(kaged_arena *a, size_t class) {
+	size_t stride = (class + 1) * STEP;
+	if (!a->slabs || a->used + stride > SLAB) {
+		slab *s = checked(malloc(sizeof *s), sizeof *s);
+		s->next = a->slabs;
+		a->slabs = s;
+		a->used = 0;
+		a->size += sizeof *s;
+	}
+	void *block = a->slabs->bytes + a->used + STEP;
+	a->used += stride;
+	*header(block) = class;
+	return block;
+}
+
+static void *arena_malloc(size_t size) {
+	size_t class = (size + HEADER - 1) / STEP;
+	kaged_arena *a = current;
+	if (!a || class >= CLASSES || size > SIZE_MAX - STEP) return large(size);
+	block *found = a->free[class];
+	if (!found) return carve(a, class);
+	a->free[class] = found->next;
+	return found;
+}
+
+static void arena_free(void *block_) {
+	if (!block_) return;
+	uint64_t class = *header(block_);
+	if (class == LARGE) {
+		free((char *)block_ - STEP);
+		return;
+	}
+	kaged_arena *a = current;
+	if (!a) return; // it goes with its slab
+	block *freed = block_;
+	freed->next = a->free[class];
+	a->free[class] = freed;
+}
+
+static void *arena_calloc(size_t count, size_t size) {
+	if (size && count > SIZE_MAX / size) checked(NULL, SIZE_MAX);
+	return memset(arena_malloc(count * size), 0, count * size);
+}
+
+static void *arena_realloc(void *old, size_t size) {
+	if (!old) return arena_malloc(size);
+	uint64_t class = *header(old);
+	if (class == LARGE) {
+		char *whole = size > SIZE_MAX - STEP ? NULL : realloc((char *)old - STEP, size + STEP);
+		return (char *)checked(whole, size) + STEP;
+	}
+	size_t room = class * STEP + HEADER;
+	if (size <= room) return old;
+	void *block = memcpy(arena_malloc(size), old, room);
+	arena_free(old);
+	return block;
+}
+
+void ts_set_allocator(void *(*)(size_t), void *(*)(size_t, size_t), void *(*)(void *, size_t), void (*)(void *));
+
+// Before main, because blocks of the runtime's own allocator have no header.
+__attribute__((constructor)) static void install(void) {
+	ts_set_allocator(arena_malloc, arena_calloc, arena_realloc, arena_free);
+}
+
+kaged_arena *kaged_arena_new(void) { return calloc(1, sizeof(kaged_arena)); }
+
+void kaged_arena_delete(kaged_arena *a) {
+	for (slab *s = a->slabs, *next; s; s = next) {
+		next = s->next;
+		free(s);
+	}
+	free(a);
+}
+
+size_t kaged_arena_size(const kaged_arena *a) { return a->size; }
+
+void kaged_arena_use(kaged_arena *a) { current = a; }
