@@ -49,7 +49,8 @@ func DiffTexts(path, before, after string, limit int) string {
 	start, tail := common(before, after)
 	old, new := before[start:len(before)-tail], after[start:len(after)-tail]
 	changes := []Change{{start, start + len(old), new}}
-	if len(old)+len(new) <= diffBytes {
+	// A diff against nothing is found at once; the search for one would take quadratic time.
+	if old != "" && new != "" && len(old)+len(new) <= diffBytes {
 		changes = changes[:0]
 		for _, e := range udiff.Lines(old, new) {
 			changes = append(changes, Change{start + e.Start, start + e.End, e.New})

@@ -177,9 +177,7 @@ func (b *batch) commit(before func(int)) error {
 		return b.undo(len(b.steps), b.steps[0].path.Failure("changed", err))
 	}
 	crash.At(crash.FilesCommitted)
-	for _, s := range b.steps {
-		s.finish()
-	}
+	b.each(func(i int) { b.steps[i].finish() })
 	return nil
 }
 

@@ -140,10 +140,11 @@ func writer(t testing.TB) *change.Writer {
 	return change.NewWriter(j, nil)
 }
 
-// drawChanges draws up to six changes of files below root, and makes the files that they change.
+// drawChanges draws up to 16 changes of files below root, enough for several goroutines, and makes the files that they
+// change.
 func drawChanges(t *rapid.T, root string, space *paths.Space) []change.Change {
 	var changes []change.Change
-	n := rapid.IntRange(1, 6).Draw(t, "changes")
+	n := rapid.IntRange(1, 16).Draw(t, "changes")
 	for i := range n {
 		name := fmt.Sprintf("%s/f%d", rapid.SampledFrom([]string{".", "a", "a/b", "c"}).Draw(t, "folder"), i)
 		kind := rapid.SampledFrom([]string{"create", "replace", "linked", "remove", "move", "move and edit"}).Draw(t, "kind")

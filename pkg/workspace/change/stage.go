@@ -5,6 +5,9 @@ import (
 	"io"
 	"os"
 	"path"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -30,11 +33,40 @@ func (b *batch) stage() error {
 				return s.to.Failure("written", err)
 			}
 		}
-		if err := s.stage(); err != nil {
+	}
+	failed := make([]error, len(b.steps))
+	b.each(func(i int) { failed[i] = b.steps[i].stage() })
+	for _, err := range failed {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fewSteps is the number of steps for which another goroutine does not pay.
+const fewSteps = 4
+
+// each calls do for the index of each step and returns when all calls have. Many steps are shared by as many goroutines
+// as there are processors: the system spends most of the time, with the files of each step apart from the others'.
+func (b *batch) each(do func(step int)) {
+	workers := min(runtime.GOMAXPROCS(0), len(b.steps)/fewSteps)
+	if workers < 2 {
+		for i := range b.steps {
+			do(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(b.steps); i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // makeFolder makes one folder; one made meanwhile by another process is fine.

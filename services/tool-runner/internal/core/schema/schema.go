@@ -27,6 +27,7 @@ type Schema struct {
 	document map[string]any
 	compiled func() *jsonschema.Schema
 	defaults map[int]reflect.Value // by field index
+	plain    map[string]int        // index by name of the fields of type string or bool
 }
 
 // Of returns the schema of T, a struct. It panics on a type that it cannot describe, which is a defect in the program.
@@ -35,13 +36,14 @@ func Of[T any]() *Schema {
 	document := object(typ)
 	// The schema is compiled at its first use, because a command that calls one tool does not need the schemas of all
 	// tools.
-	return &Schema{document: document, defaults: defaults(typ), compiled: sync.OnceValue(func() *jsonschema.Schema {
+	compiled := sync.OnceValue(func() *jsonschema.Schema {
 		compiled, err := compile(document)
 		if err != nil {
 			panic(fmt.Sprintf("schema of %s: %v", typ, err))
 		}
 		return compiled
-	})}
+	})
+	return &Schema{document: document, compiled: compiled, defaults: defaults(typ), plain: plainFields(typ)}
 }
 
 // New returns the schema of document, which describes an object. [Schema.Decode] decodes it into maps.
@@ -94,10 +96,40 @@ func (s *Schema) Decode(input []byte, into any) error {
 	for i, v := range s.defaults {
 		target.Field(i).Set(v)
 	}
+	if s.fill(target, value.(map[string]any)) {
+		return nil
+	}
 	if err := json.Unmarshal(input, into); err != nil {
 		return notJSON(err)
 	}
 	return nil
+}
+
+// fill sets the fields of a struct if all values are of plain fields, and reports whether it did. It saves reading the
+// input again, which for a long text takes as long as the first time.
+func (s *Schema) fill(target reflect.Value, values map[string]any) bool {
+	for name, value := range values {
+		i, plain := s.plain[name]
+		if !plain || reflect.TypeOf(value) != target.Field(i).Type() {
+			return false
+		}
+	}
+	for name, value := range values {
+		target.Field(s.plain[name]).Set(reflect.ValueOf(value))
+	}
+	return true
+}
+
+// plainFields returns the fields of a struct that encoding/json sets to the very value that it reads.
+func plainFields(typ reflect.Type) map[string]int {
+	plain := map[string]int{}
+	for f := range fields(typ) {
+		switch typ.Field(f.index).Type {
+		case reflect.TypeFor[string](), reflect.TypeFor[bool]():
+			plain[f.name] = f.index
+		}
+	}
+	return plain
 }
 
 // withDefaults adds the defaults of absent properties to an object that the schema has accepted.

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"strings"
+	"sync"
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/patch"
@@ -98,7 +99,12 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 	if err != nil {
 		return editPatchResult{}, unfound(err, p.Patch)
 	}
-	if err := d.apply(call, w.changes...); err != nil {
+	var sums map[string]string
+	var hashing sync.WaitGroup
+	hashing.Go(func() { sums = w.sums() }) // takes as long as the writing
+	err = d.apply(call, w.changes...)
+	hashing.Wait()
+	if err != nil {
 		return editPatchResult{}, err
 	}
 	for _, f := range w.files {
@@ -111,7 +117,6 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 			d.saw(call, f.path, f.now.from.hash)
 		}
 	}
-	sums := w.sums()
 	for i, r := range w.results {
 		if r.Action == "added" {
 			call.Record(audit.FileWritten, map[string]any{

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
@@ -38,7 +41,48 @@ type planFile struct {
 	exists bool
 	was    change.Version
 	hash   reads.Hash
-	now    *planContent // nil for no file
+	now    *planContent                           // nil for no file
+	ahead  func() ([]byte, change.Version, error) // the content read ahead, nil if it was not
+}
+
+// load returns the content and the version of the file on disk. It is called once.
+func (f *planFile) load(ctx context.Context, d Deps) ([]byte, change.Version, error) {
+	if ahead := f.ahead; ahead != nil {
+		f.ahead = nil
+		return ahead()
+	}
+	return d.load(ctx, f.path)
+}
+
+// fewFiles is the number of files for which another goroutine does not pay.
+const fewFiles = 4
+
+// readAhead reads the files of a patch, by as many goroutines as there are processors, unless they are few. What would
+// exceed the limit of the patch is left to the section that needs it.
+func (w *planned) readAhead(ctx context.Context) {
+	for _, path := range w.call.Paths {
+		w.file(path)
+	}
+	workers := min(runtime.GOMAXPROCS(0), len(w.files)/fewFiles)
+	if workers < 2 {
+		return
+	}
+	var next, read atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(w.files) && read.Load() < w.d.Limits.PatchBytes; i = int(next.Add(1)) - 1 {
+				f := w.files[i]
+				if !f.exists {
+					continue
+				}
+				data, was, err := w.d.load(ctx, f.path)
+				f.ahead = func() ([]byte, change.Version, error) { return data, was, err }
+				read.Add(int64(len(data)))
+			}
+		})
+	}
+	group.Wait()
 }
 
 // planContent is the content of a path after the sections applied until now: the file that was at from, with the
@@ -64,6 +108,7 @@ func (d Deps) planPatch(ctx context.Context, call *tool.Call, p *editPatchParams
 		return nil, err
 	}
 	w := &planned{d: d, call: call, sections: parsed.Sections, byPath: map[string]*planFile{}}
+	w.readAhead(ctx)
 	at := 0
 	for i := range parsed.Sections {
 		if err := ctx.Err(); err != nil {
@@ -154,7 +199,7 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 	if from == nil || from.was != (change.Version{}) {
 		return nil
 	}
-	data, was, err := w.d.load(ctx, from.path)
+	data, was, err := from.load(ctx, w.d)
 	switch {
 	case errors.Is(err, fault.FileTooLarge):
 		// The head is enough to determine the kind of file, and the file may be moved or deleted.
