@@ -67,11 +67,10 @@ type ToolOutput struct{ CallID, Stream, Text string }
 type ToolFinished struct {
 	Step int
 	// Input is the parameters as JSON text.
-	Input      string
-	Result     llm.ToolResult
-	Err        *fault.Error
-	Audit      []Record
-	DurationMS int64
+	Input  string
+	Result llm.ToolResult
+	Err    *fault.Error
+	Audit  []Record
 	// Ledger are the entries of the session's ledger about the call, numbered.
 	Ledger []LedgerEntry
 }

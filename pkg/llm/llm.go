@@ -120,6 +120,8 @@ type ToolResult struct {
 	Name    string
 	Content string
 	IsError bool
+	// DurationMS is the duration of the call in milliseconds. Models do not see it.
+	DurationMS int64
 }
 
 // Tool is the description of a tool for a model. Schema is a JSON Schema of type object.

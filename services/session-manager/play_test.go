@@ -474,8 +474,8 @@ func (p *play) tool(step int32, id, name, input, output string) {
 		Step: step, Call: &harnessv1.ToolCall{Id: id, Name: name, Input: input},
 	}}})
 	p.send(&harnessv1.RunEvent{Event: &harnessv1.RunEvent_ToolResult{ToolResult: &harnessv1.ToolCallFinished{
-		Step: step, Result: &harnessv1.ToolResult{ToolCallId: id, Name: name, Content: output}, Input: input, DurationMs: 3,
-		Audit: auditRecords("tool.called"),
+		Step: step, Input: input, Audit: auditRecords("tool.called"),
+		Result: &harnessv1.ToolResult{ToolCallId: id, Name: name, Content: output, DurationMs: 3},
 	}}})
 }
 

@@ -94,10 +94,14 @@ func TestTools(t *testing.T) {
 	answer := n.messages("ada", s)[1]
 	var parts []string
 	for _, p := range answer.GetParts() {
-		parts = append(parts, p.GetType()+":"+p.GetText()+p.GetId()+p.GetToolCallId()+p.GetOutput())
+		part := p.GetType() + ":" + p.GetText() + p.GetId() + p.GetToolCallId() + p.GetOutput()
+		if p.DurationMs != nil {
+			part += fmt.Sprintf(" %d ms", p.GetDurationMs())
+		}
+		parts = append(parts, part)
 	}
 	if d := cmp.Diff([]string{
-		"text:I look.", "tool_call:c1", "tool_call:c2", "tool_result:c1one", "tool_result:c2two", "text:Done.",
+		"text:I look.", "tool_call:c1", "tool_call:c2", "tool_result:c1one 3 ms", "tool_result:c2two 3 ms", "text:Done.",
 	}, parts); d != "" {
 		t.Error(d)
 	}

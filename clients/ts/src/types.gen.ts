@@ -2024,6 +2024,8 @@ export interface MessageMetadata {
 
 /** MessagePart is a part of a message. */
 export interface MessagePart {
+  /** Milliseconds of the call; only of a tool_result. */
+  duration_ms?: number;
   /** The id of a tool call. */
   id?: string;
   /** The tool's parameters as JSON; a string if they are not JSON or nest deeper than 100 levels. */

@@ -406,7 +406,6 @@ func toolFinished(in contract.ToolFinished) (out *harnessv1.ToolCallFinished) {
 	out.Input = in.Input
 	out.Audit = contract.RecordsProto(in.Audit)
 	out.Error = in.Err.Proto()
-	out.DurationMs = in.DurationMS
 	out.Ledger = LedgerEntries(in.Ledger)
 	return out
 }
@@ -421,7 +420,6 @@ func fromToolFinished(in *harnessv1.ToolCallFinished) (out contract.ToolFinished
 	out.Result = llmproto.FromResult(in.Result)
 	out.Err = fault.FromProto(in.Error)
 	out.Audit = contract.RecordsFromProto(in.Audit)
-	out.DurationMS = in.DurationMs
 	out.Ledger = FromLedgerEntries(in.Ledger)
 	return out
 }

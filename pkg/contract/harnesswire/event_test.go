@@ -31,8 +31,8 @@ func events() map[string]contract.Event {
 		"tool_call":     contract.ToolStarted{Step: 1, Call: llm.ToolCall{ID: "c", Name: "n", Input: "{}"}},
 		"tool_output":   contract.ToolOutput{CallID: "c", Stream: "stdout", Text: "a"},
 		"tool_result": contract.ToolFinished{
-			Step: 1, Input: "{}", Result: llm.ToolResult{CallID: "c", Name: "n", Content: "x", IsError: true}, Err: failure,
-			Audit: []contract.Record{record}, DurationMS: 7,
+			Step: 1, Input: "{}", Err: failure, Audit: []contract.Record{record},
+			Result: llm.ToolResult{CallID: "c", Name: "n", Content: "x", IsError: true, DurationMS: 7},
 		},
 		"turn": contract.TurnDone{Wait: true, Turn: contract.Turn{
 			Step: 1, Blocks: []llm.Block{{Text: &llm.Text{Text: "t"}}}, Stop: llm.StopToolUse, Usage: usage, Stats: stats,

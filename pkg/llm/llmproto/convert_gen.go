@@ -145,6 +145,7 @@ func Result(in llm.ToolResult) (out *harnessv1.ToolResult) {
 	out.Content = in.Content
 	out.IsError = in.IsError
 	out.Name = in.Name
+	out.DurationMs = in.DurationMS
 	return out
 }
 
@@ -157,6 +158,7 @@ func FromResult(in *harnessv1.ToolResult) (out llm.ToolResult) {
 	out.Name = in.Name
 	out.Content = in.Content
 	out.IsError = in.IsError
+	out.DurationMS = in.DurationMs
 	return out
 }
 

@@ -12,6 +12,7 @@ const frame = (type: string, payload: object) => ({ channel: "output", seq: 1, t
 const start = (id: string, run: string) => frame("message.start", { message_id: id, run_id: run, provider: "p", model: "m", started_at: 5 });
 const delta = (id: string, text: string, kind = "text") => frame("message.delta", { message_id: id, delta: text, kind });
 const texts = (rows: Row[]) => rows.map((row) => row.kind === "turn" ? `${row.n}: ${row.turn.text}` : row.kind === "block" && "text" in row.block ? row.block.text : row.kind === "block" ? `tool ${(row.block as { call: { name: string } }).call.name}` : row.kind);
+const durations = (rows: Row[]) => rows.flatMap((row) => row.kind === "block" && row.block.kind === "tool" ? [row.block.call.ms] : []);
 const unique = (rows: Row[]) => assert.equal(new Set(rows.map((row) => row.key)).size, rows.length, "keys are unique");
 
 test("pages from the end are laid out in the order of the conversation, and turns have their true numbers", () => {
@@ -85,11 +86,12 @@ test("a stored answer takes the place of the live one, and its rows keep their k
   const live = rowsOf(t, "all");
   t.newer([answer(1, [
     { type: "thinking", text: "I think." }, { type: "text", text: "I look." }, { type: "tool_call", id: "c", name: "shell.bash", input: { command: "x" } },
-    { type: "tool_result", tool_call_id: "c", output: "{}" }, { type: "text", text: "Done." },
+    { type: "tool_result", tool_call_id: "c", output: "{}", duration_ms: 7 }, { type: "text", text: "Done." },
   ])]);
   const stored = rowsOf(t, "all");
   assert.deepEqual(stored.slice(0, live.length).map((row) => row.key), live.map((row) => row.key));
   assert.deepEqual(texts(stored).slice(0, 5), ["1: question 1", "I think.", "I look.", "tool shell.bash", "Done."]);
+  assert.deepEqual(durations(stored), [7]);
   unique(stored);
 });
 

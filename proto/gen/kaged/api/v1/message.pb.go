@@ -611,7 +611,9 @@ type MessagePart struct {
 	// The tool's result.
 	Output string `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether the tool failed.
-	IsError       bool `protobuf:"varint,8,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	IsError bool `protobuf:"varint,8,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
+	// Milliseconds of the call; only of a tool_result.
+	DurationMs    *int64 `protobuf:"varint,10,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +702,13 @@ func (x *MessagePart) GetIsError() bool {
 		return x.IsError
 	}
 	return false
+}
+
+func (x *MessagePart) GetDurationMs() int64 {
+	if x != nil && x.DurationMs != nil {
+		return *x.DurationMs
+	}
+	return 0
 }
 
 // MessageMetadata describes the origin of a model's message.
@@ -1131,7 +1140,7 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"alwaysKeep\x12#\n" +
 	"\n" +
 	"after_step\x18\f \x01(\x05B\x04\xb0\xbb\x18\x01R\tafterStepB\t\n" +
-	"\a_run_id\"\xf8\x01\n" +
+	"\a_run_id\"\xb4\x02\n" +
 	"\vMessagePart\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x18\n" +
 	"\x04text\x18\x02 \x01(\tB\x04\xb0\xbb\x18\x01R\x04text\x12\x14\n" +
@@ -1141,7 +1150,11 @@ const file_kaged_api_v1_message_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x01(\tB\x04\xb0\xbb\x18\x01R\x04name\x12\x1e\n" +
 	"\x05input\x18\t \x01(\fB\b\xb0\xbb\x18\x01\xb8\xbb\x18\x01R\x05input\x12\x1c\n" +
 	"\x06output\x18\a \x01(\tB\x04\xb0\xbb\x18\x01R\x06output\x12\x1f\n" +
-	"\bis_error\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\aisErrorJ\x04\b\x06\x10\a\"\xe3\x02\n" +
+	"\bis_error\x18\b \x01(\bB\x04\xb0\xbb\x18\x01R\aisError\x12*\n" +
+	"\vduration_ms\x18\n" +
+	" \x01(\x03B\x04\xb0\xbb\x18\x01H\x00R\n" +
+	"durationMs\x88\x01\x01B\x0e\n" +
+	"\f_duration_msJ\x04\b\x06\x10\a\"\xe3\x02\n" +
 	"\x0fMessageMetadata\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1f\n" +
@@ -1237,6 +1250,7 @@ func file_kaged_api_v1_message_proto_init() {
 	file_kaged_api_v1_message_proto_msgTypes[0].OneofWrappers = []any{}
 	file_kaged_api_v1_message_proto_msgTypes[3].OneofWrappers = []any{}
 	file_kaged_api_v1_message_proto_msgTypes[4].OneofWrappers = []any{}
+	file_kaged_api_v1_message_proto_msgTypes[5].OneofWrappers = []any{}
 	file_kaged_api_v1_message_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -4956,8 +4956,6 @@ type ToolCallFinished struct {
 	Audit []*v1.AuditRecord `protobuf:"bytes,4,rep,name=audit,proto3" json:"audit,omitempty"`
 	// The failure, unset if it succeeded.
 	Error *v1.Error `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	// Its duration in milliseconds.
-	DurationMs int64 `protobuf:"varint,6,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	// The entries of the session's ledger about the call, numbered.
 	Ledger        []*LedgerEntry `protobuf:"bytes,7,rep,name=ledger,proto3" json:"ledger,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5027,13 +5025,6 @@ func (x *ToolCallFinished) GetError() *v1.Error {
 		return x.Error
 	}
 	return nil
-}
-
-func (x *ToolCallFinished) GetDurationMs() int64 {
-	if x != nil {
-		return x.DurationMs
-	}
-	return 0
 }
 
 func (x *ToolCallFinished) GetLedger() []*LedgerEntry {
@@ -5881,16 +5872,14 @@ const file_kaged_harness_v1_harness_service_proto_rawDesc = "" +
 	"toolCallId\x12\x12\n" +
 	"\x04step\x18\x03 \x01(\x05R\x04step\x12:\n" +
 	"\asubject\x18\x04 \x01(\v2 .kaged.common.v1.ApprovalSubjectR\asubject\x122\n" +
-	"\x05audit\x18\x05 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\xac\x02\n" +
+	"\x05audit\x18\x05 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\"\x9e\x02\n" +
 	"\x10ToolCallFinished\x124\n" +
 	"\x06result\x18\x01 \x01(\v2\x1c.kaged.harness.v1.ToolResultR\x06result\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x12\x14\n" +
 	"\x05input\x18\x03 \x01(\tR\x05input\x122\n" +
 	"\x05audit\x18\x04 \x03(\v2\x1c.kaged.common.v1.AuditRecordR\x05audit\x12,\n" +
-	"\x05error\x18\x05 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\x12\x1f\n" +
-	"\vduration_ms\x18\x06 \x01(\x03R\n" +
-	"durationMs\x125\n" +
-	"\x06ledger\x18\a \x03(\v2\x1d.kaged.harness.v1.LedgerEntryR\x06ledger\"\xae\x02\n" +
+	"\x05error\x18\x05 \x01(\v2\x16.kaged.common.v1.ErrorR\x05error\x125\n" +
+	"\x06ledger\x18\a \x03(\v2\x1d.kaged.harness.v1.LedgerEntryR\x06ledgerJ\x04\b\x06\x10\aR\vduration_ms\"\xae\x02\n" +
 	"\x04Turn\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x05R\x04step\x12/\n" +
 	"\x06blocks\x18\x02 \x03(\v2\x17.kaged.harness.v1.BlockR\x06blocks\x12=\n" +

@@ -51,7 +51,7 @@ func TestS5_2(t *testing.T) {
 		},
 		{
 			Role: llm.RoleTool, Blocks: []llm.Block{
-				{Result: &llm.ToolResult{CallID: "c1", Name: "file.read", Content: `read {"path":"a"}`}},
+				{Result: &llm.ToolResult{CallID: "c1", Name: "file.read", Content: `read {"path":"a"}`, DurationMS: 1}},
 			},
 		},
 	}

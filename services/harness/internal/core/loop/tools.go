@@ -200,7 +200,7 @@ func (t *toolTurn) tell(c *toolCall) {
 	t.run.looped(t.step, c)
 	t.err = t.run.emit(contract.ToolFinished{
 		Step: t.step, Input: c.call.Input, Result: result(c), Err: c.outcome.Err,
-		Audit: c.outcome.Audit, DurationMS: c.outcome.Duration.Milliseconds(), Ledger: entries,
+		Audit: c.outcome.Audit, Ledger: entries,
 	})
 }
 
@@ -218,7 +218,10 @@ func result(c *toolCall) llm.ToolResult {
 	if c.known != nil {
 		return *c.known
 	}
-	return llm.ToolResult{CallID: c.call.ID, Name: c.call.Name, Content: c.outcome.Content, IsError: c.outcome.Err != nil}
+	return llm.ToolResult{
+		CallID: c.call.ID, Name: c.call.Name, Content: c.outcome.Content, IsError: c.outcome.Err != nil,
+		DurationMS: c.outcome.Duration.Milliseconds(),
+	}
 }
 
 // finish gives a result to each call that never ran, sends unsent results, and returns all results.

@@ -208,7 +208,7 @@ func appendResult(dst []byte, p frames.MessageToolResult) ([]byte, error) {
 	start := len(dst)
 	m := &apiv1.MessageToolResult{
 		MessageId: p.MessageID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name), IsError: p.Result.IsError,
-		DurationMs: p.DurationMS,
+		DurationMs: p.Result.DurationMS,
 	}
 	var err error
 	if len(p.Input)+len(p.Result.Content) <= frames.Limit {

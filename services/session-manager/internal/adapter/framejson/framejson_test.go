@@ -119,8 +119,8 @@ var payloadCases = []payloadCase{
 	{
 		frames.MessageToolResult{MessageID: "m", Result: llm.ToolResult{
 			CallID: "c", Name: "n", Content: "out",
-			IsError: true,
-		}, Input: "{}", DurationMS: 3},
+			IsError: true, DurationMS: 3,
+		}, Input: "{}"},
 		frames.Output, "message.tool_result",
 		`{"message_id":"m","tool_call_id":"c","name":"n","input":{},"output":"out","is_error":true,"duration_ms":3}`,
 	},
@@ -263,8 +263,8 @@ var payloadCases = []payloadCase{
 	{
 		frames.SubagentToolResult{InvocationID: "i", Result: llm.ToolResult{
 			CallID: "c", Name: "n", Content: "out",
-			IsError: true,
-		}, DurationMS: 3},
+			IsError: true, DurationMS: 3,
+		}},
 		frames.Output, "subagent.tool_result",
 		`{"invocation_id":"i","tool_call_id":"c","name":"n","output":"out","is_error":true,"duration_ms":3}`,
 	},

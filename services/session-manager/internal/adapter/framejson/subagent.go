@@ -30,7 +30,7 @@ func appendSubagentResult(dst []byte, p frames.SubagentToolResult) ([]byte, erro
 	m := &apiv1.SubagentToolResult{
 		InvocationId: p.InvocationID, ToolCallId: name(p.Result.CallID), Name: name(p.Result.Name),
 		Output:  cut(p.Result.Content, outputShare),
-		IsError: p.Result.IsError, DurationMs: p.DurationMS,
+		IsError: p.Result.IsError, DurationMs: p.Result.DurationMS,
 	}
 	m.Truncated = len(m.GetOutput()) < len(p.Result.Content)
 	return wirejson.Append(dst, m)

@@ -115,7 +115,7 @@ func everyEvent() []*harnessv1.RunEvent {
 			},
 		},
 		{Event: &harnessv1.RunEvent_ToolResult{ToolResult: &harnessv1.ToolCallFinished{
-			Step: 1, Result: &harnessv1.ToolResult{ToolCallId: "c", Content: "out"}, Input: "{}", DurationMs: 4,
+			Step: 1, Result: &harnessv1.ToolResult{ToolCallId: "c", Content: "out", DurationMs: 4}, Input: "{}",
 			Audit: []*commonv1.AuditRecord{{EventType: "tool.called", Ts: 1}},
 		}}},
 		{Event: &harnessv1.RunEvent_AuditHead{AuditHead: &harnessv1.AuditHead{Hash: "h2", Items: 9}}},
@@ -246,7 +246,7 @@ func checkEvents(t *testing.T, got []contract.Event) {
 	if d := got[1].(contract.Delta); d != (contract.Delta{Text: "hm", Thinking: true}) {
 		t.Errorf("delta = %#v", d)
 	}
-	if r := got[4].(contract.ToolFinished); r.Result.Content != "out" || len(r.Audit) != 1 || r.DurationMS != 4 {
+	if r := got[4].(contract.ToolFinished); r.Result.Content != "out" || len(r.Audit) != 1 || r.Result.DurationMS != 4 {
 		t.Errorf("result = %#v", r)
 	}
 	if h := got[5].(contract.AuditMoved); h.Head != (contract.AuditHead{Hash: "h2", Items: 9}) {

@@ -128,6 +128,7 @@ func part(b llm.Block, limit int, inputs map[string]input) *apiv1.MessagePart {
 		return &apiv1.MessagePart{
 			Type: "tool_result", ToolCallId: shorten(b.Result.CallID, nameBytes), Name: shorten(b.Result.Name, nameBytes),
 			Input: in.value, Output: shorten(b.Result.Content, limit-len(in.value)), IsError: b.Result.IsError,
+			DurationMs: &b.Result.DurationMS,
 		}
 	}
 	return nil

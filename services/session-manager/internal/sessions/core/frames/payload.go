@@ -58,8 +58,7 @@ type MessageToolResult struct {
 	MessageID string
 	Result    llm.ToolResult
 	// Input is the parameters as JSON.
-	Input      string
-	DurationMS int64
+	Input string
 }
 
 // MessageEnd says that a run's message is complete.
@@ -127,7 +126,6 @@ type SubagentToolCall struct {
 type SubagentToolResult struct {
 	InvocationID string
 	Result       llm.ToolResult
-	DurationMS   int64
 }
 
 // SubagentEnd is the end of an invocation, with its usage. Error is nil unless it failed. CostUSD is nil if a price

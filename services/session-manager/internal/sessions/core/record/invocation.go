@@ -90,7 +90,7 @@ func (i Invocation) Result() llm.ToolResult {
 	}
 	return llm.ToolResult{
 		CallID: i.CallID, Name: contract.AgentTool + i.Name, Content: answer.Content(),
-		IsError: i.State != InvocationCompleted,
+		IsError: i.State != InvocationCompleted, DurationMS: answer.Ended.DurationMS,
 	}
 }
 

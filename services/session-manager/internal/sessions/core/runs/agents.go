@@ -68,7 +68,7 @@ func (l *relay) child(id string, event contract.Event) error {
 			e.Text)
 	case contract.ToolFinished:
 		l.took(a, e)
-		return l.emit(frames.SubagentToolResult{InvocationID: id, Result: e.Result, DurationMS: e.DurationMS})
+		return l.emit(frames.SubagentToolResult{InvocationID: id, Result: e.Result})
 	case contract.Retracted:
 		l.record(e.Audit)
 		return l.emit(frames.SubagentRetract{InvocationID: id, Step: e.Step, Reason: e.Reason})

@@ -111,7 +111,7 @@ func (l *relay) handle(h contract.Happening) error {
 	case contract.ToolFinished:
 		l.took(&l.root, e)
 		return l.emit(frames.MessageToolResult{
-			MessageID: l.spec.Run.MessageID, Result: e.Result, Input: e.Input, DurationMS: e.DurationMS,
+			MessageID: l.spec.Run.MessageID, Result: e.Result, Input: e.Input,
 		})
 	case contract.Retracted:
 		l.record(e.Audit)

@@ -28,6 +28,7 @@ type block struct {
 	Input      string `json:"input,omitempty"`
 	Output     string `json:"output,omitempty"`
 	IsError    bool   `json:"is_error,omitempty"`
+	DurationMS int64  `json:"duration_ms,omitempty"`
 }
 
 // EncodeBlocks returns blocks as JSON for the store; texts are made [check.Storable].
@@ -49,7 +50,7 @@ func EncodeBlocks(blocks []llm.Block) ([]byte, error) {
 		case b.Result != nil:
 			kept = append(kept, block{
 				Type: typeToolResult, ToolCallID: check.Storable(b.Result.CallID), Name: check.Storable(b.Result.Name),
-				Output: check.Storable(b.Result.Content), IsError: b.Result.IsError,
+				Output: check.Storable(b.Result.Content), IsError: b.Result.IsError, DurationMS: b.Result.DurationMS,
 			})
 		}
 	}
@@ -72,7 +73,9 @@ func DecodeBlocks(data []byte) ([]llm.Block, error) {
 		case typeToolCall:
 			blocks[i].Call = &llm.ToolCall{ID: k.ID, Name: k.Name, Input: k.Input}
 		case typeToolResult:
-			blocks[i].Result = &llm.ToolResult{CallID: k.ToolCallID, Name: k.Name, Content: k.Output, IsError: k.IsError}
+			blocks[i].Result = &llm.ToolResult{
+				CallID: k.ToolCallID, Name: k.Name, Content: k.Output, IsError: k.IsError, DurationMS: k.DurationMS,
+			}
 		default:
 			return nil, fmt.Errorf("a stored message holds a block of type %q", k.Type)
 		}
