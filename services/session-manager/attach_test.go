@@ -206,20 +206,26 @@ func TestComingBackToTheEnd(t *testing.T) {
 	refused(t, <-came, fault.Gone)
 }
 
-// An unused session is unloaded and its lease released; its frame numbers continue in this and in other processes.
+// An unused session is unloaded with its cached conversation, and its lease released; its frame numbers continue in
+// this and in other processes.
 func TestUnload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a, b := w.start("a"), w.start("b")
 	s := a.session("ada")
-	for _, n := range []*node{a, a, b, a} {
+	for i, n := range []*node{a, a, b, a} {
 		eventually(t, "the session is free", func() error {
-			if got := a.sessions.Live() + b.sessions.Live(); got != 0 {
-				return errors.New("it is live")
+			if a.sessions.Live()+b.sessions.Live() != 0 || a.sessions.Kept()+b.sessions.Kept() != 0 {
+				return errors.New("it is live, or its conversation is cached")
 			}
 			return nil
 		})
+		kept := make(chan int64, 1)
+		w.harness.expect(func(p *play) { kept <- n.sessions.Kept(); sayHello(p) })
 		n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+		if got := <-kept; (got > 0) != (i > 0) {
+			t.Errorf("run %d: %d bytes of the conversation before it are cached", i, got)
+		}
 	}
 	if got := w.await(s, "output", "message.end"); count(got, "message.end") != 4 {
 		t.Errorf("output = %q", kinds(got))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -329,6 +330,51 @@ func TestContextEstimate(t *testing.T) {
 	if err != nil || got.ContextWindow != nil || got.GetFraction() != 0 || got.GetAlgorithm() != "calibrated" ||
 		got.GetErrorFraction() != 0.25 {
 		t.Errorf("an unknown window: %v, %v", got, err)
+	}
+}
+
+// The estimate of a session that this process holds is made once for each state of its conversation: the harness is
+// asked again after a message and after a mark on one.
+func TestAContextIsEstimatedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	s := n.session("ada")
+	var asked atomic.Int32
+	w.harness.mu.Lock()
+	w.harness.compacts = func(c compactCall) (*harnessv1.CompactResponse, error) {
+		asked.Add(1)
+		return &harnessv1.CompactResponse{
+			Estimate: &harnessv1.ContextEstimate{InputTokens: int64(len(c.history))},
+		}, nil
+	}
+	w.harness.mu.Unlock()
+	want := func(messages int64, times int32) {
+		t.Helper()
+		for range 2 {
+			got, err := n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{SessionId: s})
+			if err != nil || got.GetInputTokens() != messages {
+				t.Errorf("%v, %v, not %d", got, err, messages)
+			}
+		}
+		if n := asked.Load(); n != times {
+			t.Errorf("the harness was asked %d times, not %d", n, times)
+		}
+	}
+	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
+	want(2, 1)
+	n.run("ada", s, n.post("ada", s, "More.").GetRunId())
+	want(4, 2)
+	if _, err := n.Sessions.UpdateMessage(as(t, "ada"), &apiv1.UpdateMessageRequest{
+		SessionId: s, MessageId: n.messages("ada", s)[1].GetId(), AlwaysKeep: proto.Bool(true),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want(4, 3)
+	if _, err := n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{
+		SessionId: s, AgentPath: "primary.nobody",
+	}); fault.From(err).Code != fault.NotFound {
+		t.Errorf("an unknown agent: %v", err)
 	}
 }
 

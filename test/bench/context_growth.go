@@ -72,12 +72,32 @@ func (w *world) longSession(ctx context.Context, d *daemon) ([]Figure, error) {
 	if err != nil {
 		return figures, err
 	}
-	return append(figures,
+	asked, err := d.estimateOf(ctx, session)
+	if err != nil {
+		return figures, err
+	}
+	return append(figures, asked,
 		few.figure("context/post-to-model/40-messages"), many.figure("context/post-to-model/2000-messages"),
 		Figure{
 			Name: "context/post-to-model/2000-messages/40", Value: ms(many.added()), Unit: "ms", Floor: ms(many.bare),
 			Peer: "40 messages", Rival: ms(few.added()), Target: 1.1,
 		}), nil
+}
+
+// estimateOf measures the requests for the estimate of a session's context while nothing changes.
+func (d *daemon) estimateOf(ctx context.Context, session string) (Figure, error) {
+	var took []time.Duration
+	for range 21 {
+		began := time.Now()
+		if err := d.client.Do(ctx, http.MethodGet, "/api/v1/sessions/"+session+"/context-estimate", nil, nil); err != nil {
+			return Figure{}, err
+		}
+		took = append(took, time.Since(began))
+	}
+	return Figure{
+		Name: "context/estimate-route", Value: ms(percentile(took[1:], 50)), Unit: "ms", Target: 5,
+		Note: fmt.Sprintf("about 2,000 messages; the first request took %.1f ms", ms(took[0])),
+	}, nil
 }
 
 // firstSteps makes runs of sessions with about 20 messages.

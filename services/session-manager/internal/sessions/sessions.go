@@ -233,5 +233,8 @@ func (s *Sessions) Drain(ctx context.Context) { s.live.Drain(ctx) }
 // Live returns the number of sessions that are live in this process.
 func (s *Sessions) Live() int { return s.live.Count() }
 
+// Kept returns the bytes of the cached conversations of the live sessions.
+func (s *Sessions) Kept() int64 { return s.live.Kept() }
+
 // Users returns the number of requests, sockets and runs that hold a live session.
 func (s *Sessions) Users(id string) int { return s.live.Users(id) }

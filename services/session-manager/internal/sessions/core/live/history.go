@@ -10,9 +10,12 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// maxKeptHistory bounds the cached texts of a session's conversation, in bytes. A longer conversation is read again
-// for each message.
-const maxKeptHistory = 16 << 20
+// maxKeptHistory bounds the cached texts of a session's conversation, in bytes, and maxKept those of all sessions. A
+// conversation beyond one of them is read again for each message, which takes 0.2 s for 20 MB.
+const (
+	maxKeptHistory = 64 << 20
+	maxKept        = 256 << 20
+)
 
 // History is a session's conversation, in order. Its lists are shared and only appended to, by the session.
 type History struct {
@@ -39,7 +42,7 @@ func (s *Session) History(ctx context.Context) (History, error) {
 	defer k.mu.Unlock()
 	shaped := s.Shaped()
 	if k.shaped != shaped {
-		k.forget()
+		s.forgetHistory()
 	}
 	after := int64(0)
 	n := len(k.list.Messages)
@@ -52,25 +55,33 @@ func (s *Session) History(ctx context.Context) (History, error) {
 	fresh, err := s.g.Store.History(ctx, s.ID, after)
 	if err == nil && after > 0 && slices.ContainsFunc(fresh, func(m record.Message) bool { return len(m.Spans) > 0 }) {
 		// A message with superseded parts moves the summary, which belongs to the first such message: read all again.
-		k.forget()
+		s.forgetHistory()
 		fresh, err = s.g.Store.History(ctx, s.ID, 0)
 	}
 	if err != nil {
 		return History{}, err
 	}
+	size := 0
 	for _, m := range fresh {
-		k.bytes += sizeOf(m)
+		size += sizeOf(m)
 	}
+	k.bytes += size
+	all := s.g.kept.Add(int64(size))
 	k.list.Messages, k.list.Stored = append(k.list.Messages, fresh...), record.History(k.list.Stored, fresh...)
 	k.shaped = shaped
 	list := k.list.clip()
-	if k.bytes > maxKeptHistory || s.Shaped() != shaped {
-		k.forget()
+	if k.bytes > maxKeptHistory || all > maxKept || s.Shaped() != shaped || s.isGone() {
+		s.forgetHistory()
 	}
 	return list, nil
 }
 
-func (k *keptHistory) forget() { k.list, k.bytes = History{}, 0 }
+// forgetHistory empties the cache. The caller holds the cache's lock.
+func (s *Session) forgetHistory() {
+	k := &s.kept
+	s.g.kept.Add(int64(-k.bytes))
+	k.list, k.bytes = History{}, 0
+}
 
 // clip returns h without the room behind its lists, to which only their owner appends.
 func (h History) clip() History { return History{slices.Clip(h.Messages), slices.Clip(h.Stored)} }
@@ -93,6 +104,13 @@ func (k *keptLedger) added() {
 	defer k.mu.Unlock()
 	k.change++
 	k.kept, k.known = contract.Ledger{}, false
+}
+
+// changes returns the number of changes with entries so far.
+func (k *keptLedger) changes() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.change
 }
 
 // Ledger returns the entries of the session's ledger that its runs receive. The caller must not change them. It fails
@@ -159,4 +177,14 @@ func sizeOf(m record.Message) int {
 		n += b.Size()
 	}
 	return n
+}
+
+// isGone reports whether the session was taken out of the registry.
+func (s *Session) isGone() bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+		return false
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"kaged.dev/pkg/contract"
@@ -125,6 +126,8 @@ type Registry struct {
 	work    sync.WaitGroup // loads, drops and resumptions in progress
 	ctx     context.Context
 	stop    context.CancelFunc // ends loads and resumptions
+
+	kept atomic.Int64 // bytes of the cached conversations of all sessions
 
 	mu      sync.Mutex // guards the fields below and the registry's part of sessions
 	entries map[string]*entry
@@ -269,15 +272,20 @@ func (g *Registry) claim(s *Session, must bool) bool {
 	return true
 }
 
-// forget removes sessions that were taken out.
+// forget removes sessions that were taken out, with their cached conversations.
 func (g *Registry) forget(list ...*Session) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	for _, s := range list {
 		if g.entries[s.ID] == s.entry {
 			delete(g.entries, s.ID)
 		}
 		close(s.gone)
+	}
+	g.mu.Unlock()
+	for _, s := range list {
+		s.kept.mu.Lock()
+		s.forgetHistory()
+		s.kept.mu.Unlock()
 	}
 }
 
@@ -310,6 +318,9 @@ func (g *Registry) Users(id string) int {
 	}
 	return 0
 }
+
+// Kept returns the bytes of the cached conversations of all sessions.
+func (g *Registry) Kept() int64 { return g.kept.Load() }
 
 // Count returns the number of sessions that are live, being loaded or being taken out.
 func (g *Registry) Count() int {

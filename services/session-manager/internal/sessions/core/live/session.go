@@ -48,8 +48,10 @@ type Session struct {
 	shaped atomic.Int64
 	kept   keptHistory
 	ledger keptLedger
-	inputs atomic.Pointer[projects.Inputs]
-	talk   transcript.Talk
+	// estimates are those of the contexts of the session's agents.
+	estimates keptEstimates
+	inputs    atomic.Pointer[projects.Inputs]
+	talk      transcript.Talk
 	// compacting is true during a manual compaction.
 	compacting atomic.Bool
 }

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -57,19 +58,41 @@ type ContextEstimate struct {
 	AgentPath string
 }
 
-// ContextEstimate returns the estimated use of an agent's context window by its stored conversation. It fails with
-// not_found, project_not_ready and unavailable.
+// ContextEstimate returns the estimated use of an agent's context window by its stored conversation. While this process
+// holds the session it keeps the estimate until the conversation, the ledger or the inputs of runs change. It fails
+// with not_found, project_not_ready and unavailable.
 func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (ContextEstimate, error) {
 	of, err := s.find(ctx, session)
 	if err != nil {
 		return ContextEstimate{}, err
 	}
-	w, err := s.conversation(ctx, of, agent)
+	w, err := s.inputs(ctx, of, agent)
 	if err != nil {
 		return ContextEstimate{}, err
 	}
+	l, release, ok := s.Live.Live(session)
+	if !ok {
+		e, err := s.estimate(ctx, &w, stored{s.Store, session})
+		return ContextEstimate{ContextEstimate: e, AgentPath: w.agent}, err
+	}
+	defer release()
+	e, ok := l.Estimate(w.agent, &w.start.Inputs)
+	if !ok {
+		stamp := l.Stamp()
+		if e, err = s.estimate(ctx, &w, l); err == nil {
+			l.KeepEstimate(w.agent, w.start.Inputs, stamp, e)
+		}
+	}
+	return ContextEstimate{ContextEstimate: e, AgentPath: w.agent}, err
+}
+
+// estimate reads the contents of w and estimates them.
+func (s *Service) estimate(ctx context.Context, w *conversation, from contents) (contract.ContextEstimate, error) {
+	if err := w.read(ctx, from); err != nil {
+		return contract.ContextEstimate{}, err
+	}
 	out, err := s.Compactor.Compact(ctx, w.start, contract.CompactOrder{Agent: w.agent}, asksNone)
-	return ContextEstimate{ContextEstimate: out.Estimate, AgentPath: w.agent}, err
+	return out.Estimate, err
 }
 
 // asksNone refuses every model call: estimates and proposals make none.
@@ -88,35 +111,64 @@ type conversation struct {
 // rootPath is the tree path of the root agent.
 const rootPath = "primary"
 
-// conversation reads the conversation of an agent, "" for the root agent. It fails with not_found for an unknown
+// conversation reads the stored conversation of an agent, "" for the root agent. It fails with not_found for an unknown
 // agent.
 func (s *Service) conversation(ctx context.Context, of record.Session, agent string) (conversation, error) {
-	w := conversation{agent: agent, strategy: contract.StrategyDrop}
-	if w.agent == "" {
-		w.agent = rootPath
+	w, err := s.inputs(ctx, of, agent)
+	if err != nil {
+		return w, err
 	}
+	return w, w.read(ctx, stored{s.Store, of.ID})
+}
+
+// inputs returns the conversation of an agent, "" for the root agent, without its contents. It fails with not_found
+// for an unknown agent.
+func (s *Service) inputs(ctx context.Context, of record.Session, agent string) (conversation, error) {
+	w := conversation{agent: cmp.Or(agent, rootPath), strategy: contract.StrategyDrop}
 	inputs, err := s.Projects.Prepare(ctx, live.PinOf(of))
 	if err != nil {
 		return w, err
 	}
-	known := slices.ContainsFunc(inputs.Snapshot.Agents, func(a approval.Agent) bool { return a.Path == w.agent })
-	if strategy := inputs.Snapshot.Strategies[w.agent]; strategy != "" {
-		w.strategy = strategy
-	}
-	if !known {
+	if !slices.ContainsFunc(inputs.Snapshot.Agents, func(a approval.Agent) bool { return a.Path == w.agent }) {
 		return w, fault.New(fault.NotFound, "The project of this session has no agent %q.", w.agent).With("agent_path",
 			w.agent)
 	}
-	if w.messages, err = s.Store.History(ctx, of.ID, 0); err != nil {
-		return w, err
-	}
-	ledger, err := s.Store.RelevantLedger(ctx, of.ID)
-	if err != nil {
-		return w, err
-	}
+	w.strategy = cmp.Or(inputs.Snapshot.Strategies[w.agent], w.strategy)
 	w.start = runs.Start{Routes: inputs.Routes, Spec: runs.Spec{
-		Session: of, RequestID: ident.CallerFrom(ctx).RequestID, Inputs: inputs, Ledger: ledger,
-		Stored: record.History(nil, w.messages...),
+		Session: of, RequestID: ident.CallerFrom(ctx).RequestID, Inputs: inputs,
 	}}
 	return w, nil
+}
+
+// contents reads a session's conversation and its ledger.
+type contents interface {
+	History(ctx context.Context) (live.History, error)
+	Ledger(ctx context.Context) (contract.Ledger, error)
+}
+
+func (w *conversation) read(ctx context.Context, from contents) error {
+	history, err := from.History(ctx)
+	if err != nil {
+		return err
+	}
+	w.messages, w.start.Stored = history.Messages, history.Stored
+	w.start.Ledger, err = from.Ledger(ctx)
+	return err
+}
+
+// stored are the contents of a session in the store.
+type stored struct {
+	store   Store
+	session string
+}
+
+// History implements [contents].
+func (s stored) History(ctx context.Context) (live.History, error) {
+	messages, err := s.store.History(ctx, s.session, 0)
+	return live.History{Messages: messages, Stored: record.History(nil, messages...)}, err
+}
+
+// Ledger implements [contents].
+func (s stored) Ledger(ctx context.Context) (contract.Ledger, error) {
+	return s.store.RelevantLedger(ctx, s.session)
 }
