@@ -1,5 +1,6 @@
 #include "arena.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,10 @@ typedef struct block {
 
 typedef struct slab {
 	struct slab *next;
-	uint64_t unused;
-	char bytes[SLAB];
+	_Alignas(HEADER) char bytes[SLAB];
 } slab;
+
+_Static_assert(offsetof(slab, bytes) % STEP == STEP - HEADER, "the first block of a slab is at a multiple of STEP");
 
 struct kaged_arena {
 	block *free[CLASSES];
@@ -58,7 +60,7 @@ static void *carve(kaged_arena *a, size_t class) {
 		a->used = 0;
 		a->size += sizeof *s;
 	}
-	void *block = a->slabs->bytes + a->used + STEP;
+	void *block = a->slabs->bytes + a->used + HEADER;
 	a->used += stride;
 	*header(block) = class;
 	return block;

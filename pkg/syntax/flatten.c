@@ -56,8 +56,8 @@ TSNode ts_tree_cursor_current_node(const TSTreeCursor *);
 uint32_t ts_language_symbol_count(const void *);
 const char *ts_language_symbol_name(const void *, uint16_t);
 
-// Arrays larger than this many entries are given back after use, so that one large file does not hold memory for ever.
-// So is an arena of more than KEEP_BYTES.
+// An arena of more than KEEP_BYTES is given back after the parse, and an array of more than KEEP entries before the next
+// one, so that a large file does not hold memory for ever.
 enum { KEEP = 1 << 20, KEEP_BYTES = 32 << 20, FIRST = 1 << 12, CHECK = 1 << 12 };
 
 struct kaged_parser {
@@ -206,13 +206,13 @@ int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint
 		p->nodes = NULL;
 		p->room = 0;
 	}
-	if (p->arena && kaged_arena_size(p->arena) > KEEP_BYTES) {
-		end(p);
-		p->arena = NULL;
-	}
 	if (!p->arena && !begin(p)) return KAGED_NO_MEMORY;
 	kaged_arena_use(p->arena);
 	int64_t count = parse(p, grammar, text, size, max_nodes, wanted);
 	kaged_arena_use(NULL);
+	if (kaged_arena_size(p->arena) > KEEP_BYTES) {
+		end(p);
+		p->arena = NULL;
+	}
 	return count;
 }

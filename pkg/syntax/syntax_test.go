@@ -188,27 +188,33 @@ func TestParsersAreBounded(t *testing.T) {
 	}
 }
 
-// Parsing many files leaves no C memory behind.
+// Parsing many files leaves no C memory behind, and neither does one large file. The trees of all small files together
+// are smaller than what a parser keeps.
 func TestNoLeak(t *testing.T) {
 	p := parser(t)
-	text := []byte(strings.Repeat("f(a, [1, 2, {b: c}]);\n", 500))
-	parse := func() {
+	parse := func(lines int) {
+		text := []byte(strings.Repeat("f(a, [1, 2, {b: c}]);\n", lines))
 		for _, name := range []string{"javascript", "typescript"} {
-			if _, err := p.Parse(t.Context(), syntax.Lookup(name), text, 1<<20); err != nil {
+			if _, err := p.Parse(t.Context(), syntax.Lookup(name), text, 4<<20); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for range 5 {
-		parse()
+		parse(50)
 	}
 	before := syntax.Heap()
-	for range 40 {
-		parse()
+	const slack = 2 << 20
+	for range 100 {
+		parse(50)
 	}
-	const slack = 4 << 20 // one tree takes several megabytes
 	if after := syntax.Heap(); after > before+slack {
 		t.Errorf("the C heap grew from %d to %d bytes", before, after)
+	}
+	parse(80_000)
+	parse(50) // gives the list of nodes back
+	if after := syntax.Heap(); after > before+slack {
+		t.Errorf("after a large file the C heap has %d bytes, %d before it", after, before)
 	}
 }
 
