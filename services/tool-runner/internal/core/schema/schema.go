@@ -9,7 +9,9 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strconv"
 	"strings"
@@ -163,8 +165,8 @@ func parse(input []byte) (any, error) {
 	if err := dec.Decode(&value); err != nil {
 		return nil, err
 	}
-	if dec.More() {
-		return nil, fmt.Errorf("there is more than one value")
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one value")
 	}
 	return plain(value)
 }

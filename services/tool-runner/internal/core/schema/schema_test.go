@@ -85,6 +85,8 @@ func TestDecodeNamesEachField(t *testing.T) {
 		`"path"`:                         {"(input)": "got string, want object"},
 		`{"path":"x","Hidden":1}`:        {"Hidden": "is not a parameter"},
 		`{"path":"x"} {"path":"y"}`:      nil,
+		`{"path":"x"}}`:                  nil,
+		`{"path":"x"}] and text`:         nil,
 		`{"path":"x"`:                    nil,
 		`{"path":"x","offset":1e999999}`: nil,
 	} {
