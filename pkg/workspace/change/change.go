@@ -14,6 +14,7 @@ import (
 	"kaged.dev/pkg/beneath"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/parallel"
 	"kaged.dev/pkg/workspace/paths"
 )
 
@@ -177,7 +178,7 @@ func (b *batch) commit(before func(int)) error {
 		return b.undo(len(b.steps), b.steps[0].path.Failure("changed", err))
 	}
 	crash.At(crash.FilesCommitted)
-	b.each(func(i int) { b.steps[i].finish() })
+	parallel.Each(len(b.steps), fewSteps, func(i int) { b.steps[i].finish() })
 	return nil
 }
 

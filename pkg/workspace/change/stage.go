@@ -5,14 +5,12 @@ import (
 	"io"
 	"os"
 	"path"
-	"runtime"
-	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"kaged.dev/pkg/beneath"
 	"kaged.dev/pkg/crash"
+	"kaged.dev/pkg/parallel"
 )
 
 // stage does everything that can be done beside the files: it makes folders and writes the temporary files.
@@ -35,7 +33,7 @@ func (b *batch) stage() error {
 		}
 	}
 	failed := make([]error, len(b.steps))
-	b.each(func(i int) { failed[i] = b.steps[i].stage() })
+	parallel.Each(len(b.steps), fewSteps, func(i int) { failed[i] = b.steps[i].stage() })
 	for _, err := range failed {
 		if err != nil {
 			return err
@@ -44,30 +42,9 @@ func (b *batch) stage() error {
 	return nil
 }
 
-// fewSteps is the number of steps for which another goroutine does not pay.
+// fewSteps is the least number of steps for which a goroutine pays. The system spends most of the time of a step, with
+// its files apart from those of the others.
 const fewSteps = 4
-
-// each calls do for the index of each step and returns when all calls have. Many steps are shared by as many goroutines
-// as there are processors: the system spends most of the time, with the files of each step apart from the others'.
-func (b *batch) each(do func(step int)) {
-	workers := min(runtime.GOMAXPROCS(0), len(b.steps)/fewSteps)
-	if workers < 2 {
-		for i := range b.steps {
-			do(i)
-		}
-		return
-	}
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(b.steps); i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
-	}
-	group.Wait()
-}
 
 // makeFolder makes one folder; one made meanwhile by another process is fine.
 func (b *batch) makeFolder(key folderKey) error {

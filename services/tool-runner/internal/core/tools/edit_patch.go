@@ -5,9 +5,9 @@ import (
 	"context"
 	_ "embed"
 	"strings"
-	"sync"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/parallel"
 	"kaged.dev/pkg/patch"
 	"kaged.dev/services/tool-runner/internal/core/audit"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -100,10 +100,9 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 		return editPatchResult{}, unfound(err, p.Patch)
 	}
 	var sums map[string]string
-	var hashing sync.WaitGroup
-	hashing.Go(func() { sums = w.sums() }) // takes as long as the writing
+	hashed := parallel.Go(func() { sums = w.sums() }) // takes as long as the writing
 	err = d.apply(call, w.changes...)
-	hashing.Wait()
+	hashed()
 	if err != nil {
 		return editPatchResult{}, err
 	}

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"kaged.dev/pkg/edit"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/parallel"
 	"kaged.dev/pkg/patch"
 	"kaged.dev/pkg/workspace/change"
 	"kaged.dev/pkg/workspace/paths"
@@ -54,35 +53,28 @@ func (f *planFile) load(ctx context.Context, d Deps) ([]byte, change.Version, er
 	return d.load(ctx, f.path)
 }
 
-// fewFiles is the number of files for which another goroutine does not pay.
+// fewFiles is the least number of files for which a goroutine pays.
 const fewFiles = 4
 
-// readAhead reads the files of a patch, by as many goroutines as there are processors, unless they are few. What would
-// exceed the limit of the patch is left to the section that needs it.
+// readAhead reads the files of a patch, unless they are few. Beyond the limit of the patch it reads at most one file for
+// each goroutine; the others are left to the sections that need them.
 func (w *planned) readAhead(ctx context.Context) {
 	for _, path := range w.call.Paths {
 		w.file(path)
 	}
-	workers := min(runtime.GOMAXPROCS(0), len(w.files)/fewFiles)
-	if workers < 2 {
+	if len(w.files) < 2*fewFiles {
 		return
 	}
-	var next, read atomic.Int64
-	var group sync.WaitGroup
-	for range workers {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(w.files) && read.Load() < w.d.Limits.PatchBytes; i = int(next.Add(1)) - 1 {
-				f := w.files[i]
-				if !f.exists {
-					continue
-				}
-				data, was, err := w.d.load(ctx, f.path)
-				f.ahead = func() ([]byte, change.Version, error) { return data, was, err }
-				read.Add(int64(len(data)))
-			}
-		})
-	}
-	group.Wait()
+	var read atomic.Int64
+	parallel.Each(len(w.files), fewFiles, func(i int) {
+		f := w.files[i]
+		if !f.exists || read.Load() >= w.d.Limits.PatchBytes {
+			return
+		}
+		data, was, err := w.d.load(ctx, f.path)
+		f.ahead = func() ([]byte, change.Version, error) { return data, was, err }
+		read.Add(int64(len(data)))
+	})
 }
 
 // planContent is the content of a path after the sections applied until now: the file that was at from, with the
