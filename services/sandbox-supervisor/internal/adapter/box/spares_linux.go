@@ -19,8 +19,9 @@ type spares struct {
 	mu     sync.Mutex  // guards the fields below
 	have   *spare      // nil if absent
 	next   *time.Timer // starts the next spare; nil if not scheduled
-	wanted time.Time   // when the last one was wanted
-	making *making     // nil if none is being made
+	wanted time.Time   // when the last one was wanted, and its kind
+	last   kind
+	making *making // nil if none is being made
 	closed bool
 	wg     sync.WaitGroup // of goroutines that make or end a spare
 }
@@ -29,7 +30,8 @@ type spares struct {
 type making struct {
 	kind    kind
 	claimed bool          // a cage waits for it
-	done    chan struct{} // closed when it is made
+	done    chan struct{} // closed when the making has ended
+	spare   *spare        // for the cage that waits; set before done is closed, nil if none could be made
 }
 
 // settle is the pause after a cage was made before a spare is: a spare made at once would compete with the cage's first
@@ -62,11 +64,23 @@ func newSpares(idle time.Duration, launch func(kind) (*cageInit, error), log *sl
 func (s *spares) take(k kind) *cageInit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.making; m != nil && m.kind == k && !m.claimed {
+	if m := s.making; m != nil && m.kind == k && !m.claimed && !s.closed {
 		m.claimed = true
+		s.wg.Add(1)
 		s.mu.Unlock()
-		<-m.done // bounded by the time limit for starting an init
+		<-m.done // bounded as the start of any init is
 		s.mu.Lock()
+		defer s.wg.Done()
+		switch made := m.spare; {
+		case made == nil:
+			return nil
+		case s.closed || made.stale():
+			s.wg.Go(made.end)
+			return nil
+		default:
+			made.mounts.Close()
+			return made.init
+		}
 	}
 	found := s.have
 	if found == nil {
@@ -100,8 +114,8 @@ func (s *spare) stale() bool {
 func (s *spares) want(k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	follows := time.Since(s.wanted) < settle
-	s.wanted = time.Now()
+	follows := k == s.last && time.Since(s.wanted) < settle
+	s.wanted, s.last = time.Now(), k
 	if s.idle <= 0 || s.closed || s.have != nil || s.making != nil {
 		return
 	}
@@ -130,13 +144,16 @@ func (s *spares) fill(k kind) {
 	made, err := s.make(k)
 	s.mu.Lock()
 	s.making = nil
-	close(m.done)
 	kept := err == nil && !s.closed
-	if kept {
+	switch {
+	case kept && m.claimed:
+		m.spare = made
+	case kept:
 		made.until = time.Now().Add(s.idle)
 		made.look = time.AfterFunc(min(s.idle, lookAfter), func() { s.look(made) })
 		s.have = made
 	}
+	close(m.done)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
