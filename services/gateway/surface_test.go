@@ -288,7 +288,7 @@ func TestFullAndStopping(t *testing.T) {
 // A request is answered with deadline_exceeded at its timeout.
 func TestSlowAndGone(t *testing.T) {
 	t.Parallel()
-	d := start(t, setup{config: map[string]any{"request_timeout": "50ms"}})
+	d := start(t, setup{config: map[string]any{"request_timeout": "1s"}})
 	c := d.operator()
 	d.manager.with(func() {
 		d.manager.answer = func(ctx context.Context, _ proto.Message) (proto.Message, error) {

@@ -51,7 +51,8 @@ func (s *Sessions) SaveProgress(ctx context.Context, list []frames.Progress) err
 func (s *Sessions) Load(ctx context.Context, session string, first bool) (live.Loaded, error) {
 	var l live.Loaded
 	var err error
-	if l.Session, err = s.session(ctx, session, true, ""); err != nil || first {
+	l.Session, err = s.session(ctx, session, true, "")
+	if err != nil || first && l.Session.CurrentRun == "" && l.Session.ResumeRun == "" {
 		return l, err
 	}
 	if err := s.loadFrames(ctx, &l); err != nil {
