@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"time"
+
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/frametype"
 	"kaged.dev/pkg/llm"
@@ -241,3 +243,6 @@ func (HistoryWanted) event()     {}
 func (AgentStarted) event()      {}
 func (AgentEnded) event()        {}
 func (Finished) event()          {}
+
+// WholeMS returns a duration in milliseconds, rounded up, so that 0 is only that of nothing.
+func WholeMS(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }

@@ -120,7 +120,8 @@ type ToolResult struct {
 	Name    string
 	Content string
 	IsError bool
-	// DurationMS is the duration of the call in milliseconds. Models do not see it.
+	// DurationMS is the duration of the call in milliseconds, rounded up; 0 if it is unknown or did not run. Models do not
+	// see it.
 	DurationMS int64
 }
 

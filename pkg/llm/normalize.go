@@ -99,6 +99,7 @@ func answered(turn, results []Block) bool {
 			return false
 		}
 		result := *results[n].Result
+		result.DurationMS = 0
 		if earlier, ok := first[result.CallID]; ok && earlier != result {
 			return false
 		}

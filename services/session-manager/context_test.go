@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
@@ -334,11 +336,11 @@ func TestContextEstimate(t *testing.T) {
 }
 
 // The estimate of a session that this process holds is made once for each state of its conversation: the harness is
-// asked again after a message and after a mark on one.
+// asked again after a message, after a mark on one and after a change of the budget.
 func TestAContextIsEstimatedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	n := w.start("a")
+	n := w.start("a", func(c *Config) { c.UnloadAfter = config.Duration(time.Hour) })
 	s := n.session("ada")
 	var asked atomic.Int32
 	w.harness.mu.Lock()
@@ -371,6 +373,10 @@ func TestAContextIsEstimatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(4, 3)
+	if _, err := n.budgeted("ada", s, map[string]any{"tokens": 5000}); err != nil {
+		t.Fatal(err)
+	}
+	want(4, 4)
 	if _, err := n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{
 		SessionId: s, AgentPath: "primary.nobody",
 	}); fault.From(err).Code != fault.NotFound {

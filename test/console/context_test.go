@@ -87,8 +87,8 @@ func TestContext(t *testing.T) {
 	b.shows(t, "model: step 1")
 }
 
-// For an estimate of the model's context the daemon reads the whole conversation. The page asks for one when it is
-// opened and one after a run; during the run its meter follows the frames of compactions.
+// The daemon makes each estimate of the model's context anew during a run. The page asks for one when it is opened and
+// one after a run; during the run its meter follows the frames of compactions.
 func TestContextIsEstimatedAtRest(t *testing.T) {
 	gate := fakellm.NewGate()
 	w := start(t, func(*fakellm.Request) fakellm.Step {

@@ -2024,7 +2024,7 @@ export interface MessageMetadata {
 
 /** MessagePart is a part of a message. */
 export interface MessagePart {
-  /** Milliseconds of the call; only of a tool_result. */
+  /** Milliseconds of the call, rounded up; only of a tool_result, missing if it is unknown. */
   duration_ms?: number;
   /** The id of a tool call. */
   id?: string;

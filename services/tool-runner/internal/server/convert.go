@@ -33,7 +33,7 @@ func resultToProto(o dispatch.Outcome) *toolrunnerv1.RunToolEvent {
 		return toolwire.Question(question, o.Records)
 	}
 	result := &toolrunnerv1.ToolResult{
-		Content: o.Result.Content, Error: o.Fault.Proto(), Tool: o.Tool, DurationMs: o.Duration.Milliseconds(),
+		Content: o.Result.Content, Error: o.Fault.Proto(), Tool: o.Tool, DurationMs: contract.WholeMS(o.Duration),
 		CageOver: o.CageOver, Audit: contract.RecordsProto(o.Records),
 	}
 	return &toolrunnerv1.RunToolEvent{Event: &toolrunnerv1.RunToolEvent_Result{Result: result}}

@@ -612,7 +612,7 @@ type MessagePart struct {
 	Output string `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
 	// Whether the tool failed.
 	IsError bool `protobuf:"varint,8,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
-	// Milliseconds of the call; only of a tool_result.
+	// Milliseconds of the call, rounded up; only of a tool_result, missing if it is unknown.
 	DurationMs    *int64 `protobuf:"varint,10,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -30,8 +30,9 @@ export function blocksOf(parts: MessagePart[], key: string, runId: string, step 
 
 /**
  * keepKeys gives stored blocks the keys of the blocks that frames had made of the same answer. Rows stay the same elements
- * then, and the scroll position stays. A text that frames sent as one stays one. Notices, which are not stored, stay too;
- * of an answer that was cut off, whose last step is not stored, also the text that was seen.
+ * then, and the scroll position stays. A text that frames sent as one stays one. Notices, which are not stored, stay too,
+ * and durations that no result was stored with; of an answer that was cut off, whose last step is not stored, also the text
+ * that was seen.
  */
 export function keepKeys(stored: Block[], live: Block[], cut = false): Block[] {
   const blocks: Block[] = [];
@@ -47,7 +48,7 @@ export function keepKeys(stored: Block[], live: Block[], cut = false): Block[] {
     blocks.push(...unstored(at, found));
     const one = live[found]!;
     at = found + 1;
-    if (block.kind === "tool" && one.kind === "tool") blocks.push({ ...block, key: one.key });
+    if (block.kind === "tool" && one.kind === "tool") blocks.push({ ...block, key: one.key, call: { ...block.call, ms: block.call.ms ?? one.call.ms } });
     else if ("text" in block && "text" in one) {
       let text = block.text;
       for (let next = stored[i]; next?.kind === block.kind && one.text.startsWith(text + next.text); next = stored[++i]) text += next.text;

@@ -229,6 +229,7 @@ export class SessionView {
         break;
       case "run.started":
         this.told++;
+        this.left = null; // frames of earlier runs may have come after the estimate
         if (this.session) this.session = { ...this.session, current_run: frame.payload.run_id };
         void this.reread(this.readMessages());
         break;
@@ -265,8 +266,11 @@ export class SessionView {
         if (!frame.payload.invocation_id) this.left = frame.payload.after_estimate;
         this.compacted++;
         break;
-      case "compaction.noop":
       case "compaction.undone":
+        this.left = null;
+        this.compacted++;
+        break;
+      case "compaction.noop":
         this.compacted++;
         break;
     }

@@ -220,7 +220,7 @@ func result(c *toolCall) llm.ToolResult {
 	}
 	return llm.ToolResult{
 		CallID: c.call.ID, Name: c.call.Name, Content: c.outcome.Content, IsError: c.outcome.Err != nil,
-		DurationMS: c.outcome.Duration.Milliseconds(),
+		DurationMS: contract.WholeMS(c.outcome.Duration),
 	}
 }
 

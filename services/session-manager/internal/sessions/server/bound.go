@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/clip"
 	"kaged.dev/pkg/llm"
+	"kaged.dev/pkg/optional"
 	"kaged.dev/pkg/rpc"
 	"kaged.dev/pkg/wirejson"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
@@ -128,7 +129,7 @@ func part(b llm.Block, limit int, inputs map[string]input) *apiv1.MessagePart {
 		return &apiv1.MessagePart{
 			Type: "tool_result", ToolCallId: shorten(b.Result.CallID, nameBytes), Name: shorten(b.Result.Name, nameBytes),
 			Input: in.value, Output: shorten(b.Result.Content, limit-len(in.value)), IsError: b.Result.IsError,
-			DurationMs: &b.Result.DurationMS,
+			DurationMs: optional.NonZero(b.Result.DurationMS),
 		}
 	}
 	return nil

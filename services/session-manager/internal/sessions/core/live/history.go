@@ -10,11 +10,13 @@ import (
 	"kaged.dev/services/session-manager/internal/sessions/core/transcript"
 )
 
-// maxKeptHistory bounds the cached texts of a session's conversation, in bytes, and maxKept those of all sessions. A
-// conversation beyond one of them is read again for each message, which takes 0.2 s for 20 MB.
+// maxKeptHistory bounds the cached texts of a session's conversation, in bytes. While those of all sessions exceed
+// maxKept, a conversation is cached up to leastKept only. One that is not cached is read again for each message, which
+// takes 0.2 s for 20 MB.
 const (
 	maxKeptHistory = 64 << 20
 	maxKept        = 256 << 20
+	leastKept      = 16 << 20
 )
 
 // History is a session's conversation, in order. Its lists are shared and only appended to, by the session.
@@ -37,6 +39,19 @@ type keptHistory struct {
 // History returns the session's conversation. The caller must not change it. It fails with unavailable while the store
 // is unreachable. If all messages are cached it does not ask the store: only this process appends.
 func (s *Session) History(ctx context.Context) (History, error) {
+	list, err := s.history(ctx)
+	select {
+	case <-s.gone:
+		// The registry does not wait for a read in progress.
+		s.kept.mu.Lock()
+		defer s.kept.mu.Unlock()
+		s.forgetHistory()
+	default:
+	}
+	return list, err
+}
+
+func (s *Session) history(ctx context.Context) (History, error) {
 	k := &s.kept
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,7 +85,7 @@ func (s *Session) History(ctx context.Context) (History, error) {
 	k.list.Messages, k.list.Stored = append(k.list.Messages, fresh...), record.History(k.list.Stored, fresh...)
 	k.shaped = shaped
 	list := k.list.clip()
-	if k.bytes > maxKeptHistory || all > maxKept || s.Shaped() != shaped || s.isGone() {
+	if k.bytes > maxKeptHistory || k.bytes > leastKept && all > maxKept || s.Shaped() != shaped {
 		s.forgetHistory()
 	}
 	return list, nil
@@ -177,14 +192,4 @@ func sizeOf(m record.Message) int {
 		n += b.Size()
 	}
 	return n
-}
-
-// isGone reports whether the session was taken out of the registry.
-func (s *Session) isGone() bool {
-	select {
-	case <-s.gone:
-		return true
-	default:
-		return false
-	}
 }

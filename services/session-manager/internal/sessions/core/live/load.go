@@ -58,6 +58,9 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 			closing, cancel := context.WithCancel(ctx)
 			cancel()
 			s.frames.Close(closing)
+			s.kept.mu.Lock()
+			defer s.kept.mu.Unlock()
+			s.forgetHistory() // adopt has read it
 			return nil, err
 		}
 	} else if loaded.Resume != nil {

@@ -283,9 +283,10 @@ func (g *Registry) forget(list ...*Session) {
 	}
 	g.mu.Unlock()
 	for _, s := range list {
-		s.kept.mu.Lock()
-		s.forgetHistory()
-		s.kept.mu.Unlock()
+		if s.kept.mu.TryLock() { // else [Session.History] forgets it
+			s.forgetHistory()
+			s.kept.mu.Unlock()
+		}
 	}
 }
 

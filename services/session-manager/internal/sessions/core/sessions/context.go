@@ -58,9 +58,9 @@ type ContextEstimate struct {
 	AgentPath string
 }
 
-// ContextEstimate returns the estimated use of an agent's context window by its stored conversation. While this process
-// holds the session it keeps the estimate until the conversation, the ledger or the inputs of runs change. It fails
-// with not_found, project_not_ready and unavailable.
+// ContextEstimate returns the estimated use of an agent's context window by its stored conversation. Of a session that
+// this process holds and that has no run, the estimate is kept for a short time while what it depends on stays. It
+// fails with not_found, project_not_ready and unavailable.
 func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (ContextEstimate, error) {
 	of, err := s.find(ctx, session)
 	if err != nil {
@@ -76,11 +76,15 @@ func (s *Service) ContextEstimate(ctx context.Context, session, agent string) (C
 		return ContextEstimate{ContextEstimate: e, AgentPath: w.agent}, err
 	}
 	defer release()
-	e, ok := l.Estimate(w.agent, &w.start.Inputs)
+	key := live.EstimateKey{
+		Agent: w.agent, Metered: w.start.Metered(), MaxOutputTokens: of.Overrides.MaxOutputTokens,
+		Injections: len(of.Injections),
+	}
+	e, ok := l.Estimate(key, &w.start.Inputs)
 	if !ok {
 		stamp := l.Stamp()
 		if e, err = s.estimate(ctx, &w, l); err == nil {
-			l.KeepEstimate(w.agent, w.start.Inputs, stamp, e)
+			l.KeepEstimate(key, w.start.Inputs, stamp, e)
 		}
 	}
 	return ContextEstimate{ContextEstimate: e, AgentPath: w.agent}, err
