@@ -156,8 +156,8 @@ func allNames(trees ...map[string]string) []string {
 
 // holdPatch lets edit.patch and the peer apply a patch and revert it by turns on one tree, and compares the tree after
 // each. On two trees the times would differ by where the file system has put them: ext4 without a journal, for example,
-// looks at each file that was deleted in the same group of blocks in the last minutes before it makes a new one. A round
-// pairs one direction with the other, so both must cost the same.
+// looks at each file that was deleted in the same group of blocks in the last minutes before it makes a new one.
+// A round pairs one direction with the other, so both must cost the same.
 func (r *runner) holdPatch(ctx context.Context, w *world, c patchCase, gnu peer) ([]Figure, error) {
 	dir := filepath.Join(w.dir, "patch", c.name)
 	t := patchTree{

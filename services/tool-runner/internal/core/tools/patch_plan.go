@@ -56,8 +56,8 @@ func (f *planFile) load(ctx context.Context, d Deps) ([]byte, change.Version, er
 // fewFiles is the least number of files for which a goroutine pays.
 const fewFiles = 4
 
-// readAhead reads the files of a patch, unless they are few. Beyond the limit of the patch it reads at most one file for
-// each goroutine; the others are left to the sections that need them.
+// readAhead reads the files of a patch, unless they are few. Beyond the limit of the patch it reads at most one file
+// for each goroutine; the others are left to the sections that need them.
 func (w *planned) readAhead(ctx context.Context) {
 	for _, path := range w.call.Paths {
 		w.file(path)
