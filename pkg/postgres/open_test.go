@@ -1,12 +1,14 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,6 +16,7 @@ import (
 
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/postgres"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/testkit/pgtest"
 )
 
@@ -232,11 +235,22 @@ func weakUser(t *testing.T, owner string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		conn, err := pgx.ConnectConfig(t.Context(), config)
-		if err == nil {
-			_, _ = conn.Exec(t.Context(), "drop role "+name)
-			_ = conn.Close(t.Context())
+		ctx := context.WithoutCancel(t.Context()) // the test has ended
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err != nil {
+			t.Error(err)
+			return
 		}
+		defer conn.Close(ctx)
+		// The owner of the database may not cut the connections of this user, which end a moment after they are closed.
+		for range (retry.Pauses{First: time.Millisecond, Last: 20 * time.Millisecond}).Each(ctx) {
+			var open int
+			err := conn.QueryRow(ctx, "select count(*) from pg_stat_activity where usename = $1", name).Scan(&open)
+			if err != nil || open == 0 {
+				break
+			}
+		}
+		_, _ = conn.Exec(ctx, "drop role "+name) // it may still have rights
 	})
 	return strings.Replace(owner, "kaged_owner:"+config.Password, name+":weak", 1)
 }
