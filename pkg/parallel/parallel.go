@@ -21,27 +21,13 @@ func Each(n, few int, do func(i int)) {
 		return
 	}
 	var next atomic.Int64
-	waits := make([]func(), workers)
-	for w := range waits {
-		waits[w] = Go(func() {
+	for range workers {
+		wait := Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				do(i)
 			}
 		})
-	}
-	var failure any
-	for _, wait := range waits {
-		func() {
-			defer func() {
-				if p := recover(); p != nil {
-					failure = p
-				}
-			}()
-			wait()
-		}()
-	}
-	if failure != nil {
-		panic(failure)
+		defer wait() // deferred, so that a panic of one does not keep the others from being waited for
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"kaged.dev/pkg/parallel"
 )
 
-// Each index is given once, whatever the number of goroutines.
+// Each calls the function once for each index, with any number of goroutines.
 func TestEach(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 7, 8, 1000} {

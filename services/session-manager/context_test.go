@@ -6,18 +6,14 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"kaged.dev/pkg/config"
 	"kaged.dev/pkg/fault"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
-	commonv1 "kaged.dev/proto/gen/kaged/common/v1"
 	harnessv1 "kaged.dev/proto/gen/kaged/harness/v1"
 )
 
@@ -309,81 +305,6 @@ func TestASessionMovesOnDuringACompaction(t *testing.T) {
 	}
 }
 
-// A context estimate returns the used tokens, and the used fraction of the window including the reserve for the
-// answer (A-EST-01, A-EST-02, A-CONTRA-17).
-func TestContextEstimate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	n := w.start("a")
-	s := n.session("ada")
-	got, err := n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{SessionId: s})
-	if err != nil || got.GetInputTokens() != 300 || got.GetContextWindow() != 1000 || got.GetFraction() != 0.5 ||
-		got.GetAlgorithm() != "fallback" || got.GetAgentPath() != "primary" || got.ErrorFraction != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	w.harness.mu.Lock()
-	w.harness.compacts = func(compactCall) (*harnessv1.CompactResponse, error) {
-		return &harnessv1.CompactResponse{Estimate: &harnessv1.ContextEstimate{
-			InputTokens: 300, ReservedTokens: 200, Calibrated: true, Error: proto.Float64(0.25),
-		}}, nil
-	}
-	w.harness.mu.Unlock()
-	got, err = n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{SessionId: s})
-	if err != nil || got.ContextWindow != nil || got.GetFraction() != 0 || got.GetAlgorithm() != "calibrated" ||
-		got.GetErrorFraction() != 0.25 {
-		t.Errorf("an unknown window: %v, %v", got, err)
-	}
-}
-
-// The estimate of a session that this process holds is made once for each state of its conversation: the harness is
-// asked again after a message, after a mark on one and after a change of the budget.
-func TestAContextIsEstimatedOnce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	n := w.start("a", func(c *Config) { c.UnloadAfter = config.Duration(time.Hour) })
-	s := n.session("ada")
-	var asked atomic.Int32
-	w.harness.mu.Lock()
-	w.harness.compacts = func(c compactCall) (*harnessv1.CompactResponse, error) {
-		asked.Add(1)
-		return &harnessv1.CompactResponse{
-			Estimate: &harnessv1.ContextEstimate{InputTokens: int64(len(c.history))},
-		}, nil
-	}
-	w.harness.mu.Unlock()
-	want := func(messages int64, times int32) {
-		t.Helper()
-		for range 2 {
-			got, err := n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{SessionId: s})
-			if err != nil || got.GetInputTokens() != messages {
-				t.Errorf("%v, %v, not %d", got, err, messages)
-			}
-		}
-		if n := asked.Load(); n != times {
-			t.Errorf("the harness was asked %d times, not %d", n, times)
-		}
-	}
-	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
-	want(2, 1)
-	n.run("ada", s, n.post("ada", s, "More.").GetRunId())
-	want(4, 2)
-	if _, err := n.Sessions.UpdateMessage(as(t, "ada"), &apiv1.UpdateMessageRequest{
-		SessionId: s, MessageId: n.messages("ada", s)[1].GetId(), AlwaysKeep: proto.Bool(true),
-	}); err != nil {
-		t.Fatal(err)
-	}
-	want(4, 3)
-	if _, err := n.budgeted("ada", s, map[string]any{"tokens": 5000}); err != nil {
-		t.Fatal(err)
-	}
-	want(4, 4)
-	if _, err := n.Sessions.GetContextEstimate(as(t, "ada"), &apiv1.GetContextEstimateRequest{
-		SessionId: s, AgentPath: "primary.nobody",
-	}); fault.From(err).Code != fault.NotFound {
-		t.Errorf("an unknown agent: %v", err)
-	}
-}
-
 // The ledger of a session is stored with its steps, listed with filters, and given to later runs in any process. A
 // todo is done once a done entry refers to it.
 func TestTheLedgerIsStored(t *testing.T) {
@@ -462,162 +383,5 @@ func TestAMarkedMessage(t *testing.T) {
 		if want := m.GetMessageId() == answer; m.GetAlwaysKeep() != want {
 			t.Errorf("message %s is kept: %v", m.GetMessageId(), m.GetAlwaysKeep())
 		}
-	}
-}
-
-// A summary that a model wrote is a message of the session. In the conversation it has only the place of its
-// compaction; its cost is reported separately (H-COMPACT-SUM-02, H-COMPACT-COST-01, A-COMP-LIST-02).
-func TestASummaryIsAMessage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	n := w.start("a")
-	s := n.session("ada")
-	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
-	first := n.messages("ada", s)
-	w.harness.expect(func(p *play) {
-		p.model()
-		p.compacts(&harnessv1.Compaction{
-			Phase: harnessv1.CompactionPhase_COMPACTION_PHASE_COMPLETED, WindowTokens: 100,
-			Spans: []*harnessv1.Span{{MessageId: first[1].GetId()}}, Turns: 1, Messages: 1, Summary: "In short.",
-			Compactor: &harnessv1.CompactorUse{
-				Provider: "cheap", Model: "m", InputTokens: 9, OutputTokens: 2,
-				CostUsd: proto.Float64(0.5),
-			},
-		})
-		p.turn(1, false, text("Done."))
-		p.complete(1)
-	})
-	n.run("ada", s, n.post("ada", s, "Work.").GetRunId())
-	all := n.messages("ada", s)
-	at := slices.IndexFunc(all, func(m *apiv1.SessionMessage) bool {
-		return m.GetMetadata().GetKind() == "compaction_summary"
-	})
-	if at < 0 || all[at].GetRole() != apiv1.MessageRole_MESSAGE_ROLE_SYSTEM || all[at].GetContent() != "In short." {
-		t.Fatalf("messages %v", all)
-	}
-	got, err := n.Sessions.GetCompaction(as(t, "ada"), &apiv1.GetCompactionRequest{SessionId: s, CompactionId: "cmp_1"})
-	if c := got.GetCompaction(); err != nil || c.GetSummaryMessageId() != all[at].GetId() ||
-		c.GetCompactorCost().GetCostUsd() != 0.5 ||
-		c.GetSummaryMessage().GetMetadata().GetCompactorCost().GetModel() != "m" {
-		t.Errorf("%v, %v", c, err)
-	}
-	list, err := n.Sessions.ListCompactions(as(t, "ada"), &apiv1.ListCompactionsRequest{SessionId: s})
-	if err != nil || len(list.GetItems()) != 1 {
-		t.Fatalf("listed %v, %v", list, err)
-	}
-	if c := list.GetItems()[0]; c.GetRunId() == "" || c.GetSummaryMessageId() != all[at].GetId() ||
-		c.GetSummary() != "In short." || c.GetCompactorCost().GetInputTokens() != 9 ||
-		c.GetCompactorCost().GetOutputTokens() != 2 || c.GetPluginCost() != nil || c.GetSupersededCount() != 1 ||
-		c.GetFallbackOccurred() || c.FallbackReason != nil {
-		t.Errorf("listed %v", c)
-	}
-	want := []string{"user@0: Hi.", "system@0: In short.", "user@0: Work.", "assistant@1: Done.", "user@0: More."}
-	if got := n.history(t, s); !slices.Equal(got, want) && !strings.Contains(strings.Join(got, "|"),
-		"system@0: In short.|user@0: Work.") {
-		t.Errorf("the next run is given %q, want %q", got, want)
-	}
-}
-
-// summaryCall returns the model call of a summarizer between runs.
-func summaryCall() *harnessv1.CallWanted {
-	return &harnessv1.CallWanted{
-		Call: 1, AgentPath: "primary", Model: "cheap:m", Amount: &harnessv1.Amount{Tokens: 900, Calls: 1},
-		Audit: auditRecords("agent.request"),
-	}
-}
-
-// A summary between runs counts towards the operator's spending, and its request is audited (H-COMPACT-COST-01).
-func TestASummaryBetweenRunsIsSpent(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.harness.compacts = func(c compactCall) (*harnessv1.CompactResponse, error) {
-		resp, err := compactsAll(c)
-		if g := c.ask(summaryCall()); g.GetCall() != 1 || g.GetError() != nil {
-			t.Errorf("the call is answered with %v", g)
-		}
-		resp.Calls = []*harnessv1.RunEvent{
-			{Event: &harnessv1.RunEvent_CallSettled{CallSettled: &harnessv1.CallSettled{
-				Call: 1, Amount: &harnessv1.Amount{NanoUsd: 7, Tokens: 40, Calls: 1},
-			}}},
-		}
-		return resp, err
-	}
-	n := w.start("a")
-	s := n.session("ada")
-	n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
-	spent := func(tokens int64) func() error {
-		return func() error {
-			got, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
-			if err == nil && got.GetTotal().GetTokens() != tokens {
-				err = fmt.Errorf("%d tokens are spent, want %d", got.GetTotal().GetTokens(), tokens)
-			}
-			return err
-		}
-	}
-	before, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Sessions.CompactSession(as(t, "ada"), &apiv1.CompactSessionRequest{SessionId: s}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the summary is spent", spent(before.GetTotal().GetTokens()+40))
-	if records := n.recorded("ada", s); !slices.Contains(records, "agent.request") {
-		t.Errorf("recorded %v", records)
-	}
-}
-
-// A summary between runs needs the session's budget and an unchanged conversation; otherwise its model call is
-// refused and costs nothing.
-func TestASummaryBetweenRunsIsRefused(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		code  commonv1.ErrorCode
-		first func(n *node, s string)
-	}{
-		"by a budget": {commonv1.ErrorCode_ERROR_CODE_BUDGET_EXCEEDED, func(n *node, s string) {
-			if _, err := n.budgeted("ada", s, map[string]any{"tokens": 800}); err != nil {
-				t.Error(err)
-			}
-		}},
-		"for a session that moved": {commonv1.ErrorCode_ERROR_CODE_CONFLICT, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			answered := make(chan *harnessv1.CallGranted, 1)
-			at, goOn := make(chan struct{}), make(chan struct{})
-			w.harness.compacts = func(call compactCall) (*harnessv1.CompactResponse, error) {
-				close(at)
-				<-goOn
-				answered <- call.ask(summaryCall())
-				return compactsAll(call)
-			}
-			n := w.start("a")
-			s := n.session("ada")
-			n.run("ada", s, n.post("ada", s, "Hi.").GetRunId())
-			if c.first != nil {
-				c.first(n, s)
-			}
-			if _, err := n.Sessions.CompactSession(as(t, "ada"), &apiv1.CompactSessionRequest{SessionId: s}); err != nil {
-				t.Fatal(err)
-			}
-			<-at
-			if c.first == nil {
-				n.run("ada", s, n.post("ada", s, "More.").GetRunId())
-			}
-			before, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			close(goOn)
-			if g := <-answered; g.GetError().GetCode() != c.code {
-				t.Errorf("answered with %v, want %v", g, c.code)
-			}
-			after, err := n.Sessions.GetSpend(as(t, "ada"), &apiv1.GetSpendRequest{})
-			if err != nil || after.GetTotal().GetCalls() != before.GetTotal().GetCalls() {
-				t.Errorf("spent %v, before %v (%v)", after.GetTotal(), before.GetTotal(), err)
-			}
-		})
 	}
 }

@@ -216,7 +216,8 @@ func (t *patchTree) patched(by string) error {
 	return nil
 }
 
-// patch applies edit.patch to a tree whose files the session has read, and returns the wall and CPU time.
+// patch lets a session that has read the files of a tree apply edit.patch to it. It returns the wall time and the CPU
+// time.
 func (r *runner) patch(ctx context.Context, session string, t *patchTree) (took, cpu time.Duration, err error) {
 	for name := range t.trees[t.at] {
 		if _, err := r.call(ctx, session, t.root, "file.read", map[string]any{"path": name, "limit": 1}); err != nil {

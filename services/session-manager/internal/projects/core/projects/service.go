@@ -98,7 +98,7 @@ type Places interface {
 type Registry interface {
 	// Find returns a project with the number of its sessions. It fails with not_found.
 	Find(ctx context.Context, owner, id string) (Project, error)
-	// Row is Find without the number of sessions, whose count takes longer the more there are.
+	// Row returns a project without the number of its sessions. Counting them takes longer the more sessions there are.
 	Row(ctx context.Context, owner, id string) (Project, error)
 	// Known fails with not_found for an unknown project.
 	Known(ctx context.Context, owner, id string) error
