@@ -48,6 +48,50 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// A text that a grammar's scanner cannot handle does not end the process, and is perhaps read wrongly. Texts that are
+// nested less deeply, or have shorter words, are read as they were.
+func TestHostileTexts(t *testing.T) {
+	t.Parallel()
+	nested := func(depth int) string {
+		return "val x = " + strings.Repeat(`"${`, depth) + "1" + strings.Repeat(`}"`, depth) + "\n"
+	}
+	heredocs := func(words ...int) string {
+		begin, bodies := "f(1", ""
+		for i, n := range words {
+			word := strings.Repeat(string(rune('A'+i)), n)
+			begin, bodies = begin+", <<"+word, bodies+"text\n"+word+"\n"
+		}
+		return begin + ")\n" + bodies
+	}
+	p := parser(t)
+	for _, c := range []struct {
+		lang, text string
+		valid      bool // must have no syntax error
+	}{
+		{"kotlin", nested(200), true},
+		{"kotlin", nested(1023), true},
+		{"kotlin", nested(1025), false},
+		{"kotlin", nested(3000), false},
+		{"kotlin", strings.Repeat(`"""${`, 3000), false},
+		{"ruby", heredocs(255), true},
+		{"ruby", heredocs(100, 200), true},
+		{"ruby", heredocs(256), false},
+		{"ruby", heredocs(300), false},
+		{"ruby", heredocs(100, 300), false},
+		{"ruby", heredocs(511), false},
+		{"ruby", heredocs(1019), false},
+		{"ruby", heredocs(1020), false},
+		{"ruby", strings.Repeat("<<A\n", 3000), false},
+	} {
+		tree, err := p.Parse(t.Context(), syntax.Lookup(c.lang), []byte(c.text), math.MaxInt32)
+		if err != nil {
+			t.Errorf("%s, %.40q of %d bytes: %v", c.lang, c.text, len(c.text), err)
+		} else if c.valid && tree.Failure() >= 0 {
+			t.Errorf("%s, %.40q of %d bytes: a syntax error", c.lang, c.text, len(c.text))
+		}
+	}
+}
+
 // The last extension of a file determines its language.
 func TestLanguageOfAFile(t *testing.T) {
 	t.Parallel()
