@@ -38,8 +38,9 @@ func grammars() map[string]*grammar {
 	pointers := map[string]unsafe.Pointer{
 		"bash": bash.Language(), "c": c.Language(), "cpp": cpp.Language(), "csharp": csharp.Language(), "css": css.Language(),
 		"go": golang.Language(), "hcl": unsafe.Pointer(C.tree_sitter_hcl()), "html": html.Language(), "java": java.Language(),
-		"javascript": javascript.Language(), "json": json.Language(), "kotlin": unsafe.Pointer(C.kaged_guarded_kotlin(C.tree_sitter_kotlin())),
-		"lua": lua.Language(), "php": php.LanguagePHPOnly(), "python": python.Language(),
+		"javascript": javascript.Language(), "json": json.Language(),
+		"kotlin": unsafe.Pointer(C.kaged_guarded_kotlin(C.tree_sitter_kotlin())),
+		"lua":    lua.Language(), "php": php.LanguagePHPOnly(), "python": python.Language(),
 		"ruby":  unsafe.Pointer(C.kaged_guarded_ruby(ruby.Language())),
 		"rust":  rust.Language(),
 		"swift": unsafe.Pointer(C.tree_sitter_swift()), "tsx": typescript.LanguageTSX(),

@@ -1,6 +1,6 @@
-// Guards around external scanners: the hand-written C of a grammar, which recognizes strings and heredocs. It stores its
-// state after each token in a buffer and restores it before the next one. Some scanners end the process for a state that
-// they cannot store; the guards drop such a state, and the rest of the text then has syntax errors.
+// Guards around external scanners: the hand-written C of a grammar, which recognizes strings and heredocs. It stores
+// its state after each token in a buffer and restores it before the next one. Some scanners end the process for a state
+// that they cannot store; the guards drop such a state, and the rest of the text is perhaps read wrongly.
 
 #include "guard.h"
 
