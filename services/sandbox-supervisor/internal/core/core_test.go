@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -403,7 +404,11 @@ func TestCheckProperties(t *testing.T) {
 			}
 			total += len(s) + 1
 		}
-		if !slices.Equal(spec.Argv, c.Argv) || len(spec.Env) != len(c.Env) || !slices.IsSorted(spec.Env) ||
+		env := make([]string, 0, len(c.Env))
+		for _, key := range slices.Sorted(maps.Keys(c.Env)) {
+			env = append(env, key+"="+c.Env[key])
+		}
+		if !slices.Equal(spec.Argv, c.Argv) || !slices.Equal(spec.Env, env) ||
 			spec.Dir != c.Dir ||
 			total > l.MaxBytes ||
 			len(spec.Argv)+len(spec.Env) > l.MaxStrings {
