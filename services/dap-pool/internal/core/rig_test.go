@@ -108,7 +108,7 @@ func pool(t *testing.T, mode string) *bench {
 			Traces:    []core.Request{core.Launch},
 			Arguments: func(*core.Start) map[string]any { return map[string]any{"x": 1} },
 		}},
-		PerAgent: 1, Sessions: 3, StartTimeout: 10 * time.Second, RequestTimeout: 5 * time.Second, Timeout: 20 * time.Second,
+		PerAgent: 1, Sessions: 3, StartTimeout: 10 * time.Second, RequestTimeout: time.Minute, Timeout: 20 * time.Second,
 		StopGrace: 500 * time.Millisecond, MessageBytes: 32 << 20, OutputBytes: 64 << 10,
 		ShownBytes: 8 << 10, ValueBytes: 1 << 10,
 		Items: 100, Breakpoints: 5,
