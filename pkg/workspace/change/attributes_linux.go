@@ -12,8 +12,8 @@ import (
 
 // copyAttributes gives a file the extended attributes of the file name: access lists and users'
 // attributes. It reports whether all could be copied, except those of security modules, which the
-// system sets itself.
-func copyAttributes(dir int, name string, to int) bool {
+// system sets itself. plain leaves out the file's capabilities.
+func copyAttributes(dir int, name string, to int, plain bool) bool {
 	from, err := beneath.Open(dir, name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
@@ -29,10 +29,10 @@ func copyAttributes(dir int, name string, to int) bool {
 	}
 	all := true
 	for attr := range bytes.SplitSeq(list[:n], []byte{0}) {
-		if len(attr) == 0 {
+		key := string(attr)
+		if key == "" || plain && key == "security.capability" {
 			continue
 		}
-		key := string(attr)
 		ok := copyAttribute(from, to, key)
 		all = all && (ok || strings.HasPrefix(key, "security."))
 	}

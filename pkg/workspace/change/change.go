@@ -53,6 +53,9 @@ type Change struct {
 	// those of the replaced file, if there is one. With Like, the existing file makes way for a new
 	// one, as if it were removed.
 	Like *paths.Path
+	// Plain says that the file loses its set-id bits and its capabilities if it gets new content, as the system takes
+	// them from a file that an ordinary process writes to. A failed change of a file in place may also take them.
+	Plain bool
 }
 
 // batch is a set of changes on its way.
@@ -86,7 +89,7 @@ func (b *batch) plan(changes []Change) error {
 		if err != nil {
 			return err
 		}
-		s := &step{path: c.At, folder: at, name: path.Base(c.At.Rel), was: c.Was, data: c.Data}
+		s := &step{path: c.At, folder: at, name: path.Base(c.At.Rel), was: c.Was, data: c.Data, plain: c.Plain}
 		s.temp = paths.TempName(b.id + "-" + strconv.Itoa(i))
 		s.source, s.sourceName = s.folder, s.name
 		switch {
@@ -101,7 +104,7 @@ func (b *batch) plan(changes []Change) error {
 				b.steps = append(b.steps, s)
 				s = &step{
 					kind: replace, path: *c.Move, folder: s.toFolder, name: s.toName, temp: s.temp, was: c.Was, data: c.Data,
-					source: s.folder, sourceName: s.name,
+					source: s.folder, sourceName: s.name, plain: c.Plain,
 				}
 			}
 		case c.Was == Version{}:

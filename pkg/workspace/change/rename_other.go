@@ -16,4 +16,4 @@ func exchange(dir int, a, b string) error { return exchangeByLinks(dir, a, b) }
 func settle(fd int) error { return unix.Fsync(fd) }
 
 // copyAttributes has no work here: replacing a file loses no attributes.
-func copyAttributes(int, string, int) bool { return true }
+func copyAttributes(int, string, int, bool) bool { return true }

@@ -183,14 +183,15 @@ func (s *step) takeForm(fd int, old *unix.Stat_t) (bool, error) {
 			_ = unix.Fchown(fd, -1, int(old.Gid))
 		}
 	}
-	if !copyAttributes(s.source.fd, s.sourceName, fd) {
+	if !copyAttributes(s.source.fd, s.sourceName, fd, s.plain) {
 		kept = false
 	}
-	if own.Mode == old.Mode && kept {
+	mode := s.modeOf(old)
+	if uint32(own.Mode) == mode && kept {
 		return true, nil
 	}
 	// Last, because a change of owner clears the set-id bits.
-	return kept, unix.Fchmod(fd, uint32(old.Mode&0o7777))
+	return kept, unix.Fchmod(fd, mode&0o7777)
 }
 
 // writable reports whether the old file itself may be written to.

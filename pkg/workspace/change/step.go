@@ -39,6 +39,7 @@ type step struct {
 	source     *folder
 	sourceName string
 	apart      bool // the source is another file than the one that is replaced
+	plain      bool // new content has no set-id bits and no capabilities
 	// was is the version expected before, made the version the step made.
 	was, made Version
 	data      []byte
@@ -161,13 +162,19 @@ func (s *step) writeOver(b *batch) error {
 	if err := b.overwriting(s); err != nil {
 		return err
 	}
+	mode := s.modeOf(&st)
+	if mode != uint32(st.Mode) {
+		if err := unix.Fchmod(fd, mode&0o7777); err != nil {
+			return err
+		}
+	}
 	if err := writeAll(fd, s.data); err != nil {
 		return err
 	}
 	if err := unix.Ftruncate(fd, int64(len(s.data))); err != nil {
 		return err
 	}
-	return keepMode(fd, &st)
+	return keepMode(fd, mode)
 }
 
 // writeBack restores the file from the copy, and the time of its last change with it.
@@ -206,7 +213,7 @@ func (s *step) writeBack() error {
 	if err := unix.Ftruncate(fd, int64(len(data))); err != nil {
 		return err
 	}
-	if err := keepMode(fd, &st); err != nil {
+	if err := keepMode(fd, uint32(st.Mode)); err != nil {
 		return err
 	}
 	times := []unix.Timespec{st.Atim, unix.NsecToTimespec(s.was.Mtime)}
@@ -214,12 +221,23 @@ func (s *step) writeBack() error {
 	return nil
 }
 
+const setIDs = unix.S_ISUID | unix.S_ISGID
+
+// modeOf returns the mode of the new content of a file.
+func (s *step) modeOf(old *unix.Stat_t) uint32 {
+	mode := uint32(old.Mode)
+	if s.plain {
+		mode &^= setIDs
+	}
+	return mode
+}
+
 // keepMode puts back the set-id bits that writing to a file takes away.
-func keepMode(fd int, before *unix.Stat_t) error {
-	if before.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+func keepMode(fd int, before uint32) error {
+	if before&setIDs == 0 {
 		return nil
 	}
-	return unix.Fchmod(fd, uint32(before.Mode&0o7777))
+	return unix.Fchmod(fd, before&0o7777)
 }
 
 // versionAt returns the version of the file with a name in a folder, the zero Version if it is

@@ -21,9 +21,11 @@ func (d Deps) apply(call *tool.Call, changes ...change.Change) error {
 	return d.applyKept(call, changes...)
 }
 
-// applyKept stores the present content of the files and then makes the changes of a call.
+// applyKept stores the present content of the files and then makes the changes of a call. A file that a caged agent
+// changes loses its set-id bits: a shell in the cage takes them too.
 func (d Deps) applyKept(call *tool.Call, changes ...change.Change) error {
-	for _, c := range changes {
+	for i, c := range changes {
+		changes[i].Plain = call.From.Cage != nil
 		d.Images.Keep(call.From, c.At)
 		if c.Move != nil {
 			d.Images.Keep(call.From, *c.Move)
