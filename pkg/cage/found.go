@@ -3,6 +3,7 @@ package cage
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,8 @@ type Found struct {
 	changed int64
 }
 
-// MaxFindings bounds the findings of one [View.Since]. If there are more, the last one is their number.
+// MaxFindings bounds the findings of one [View.Since]. If there are more, it has some of each sort, and the numbers of
+// the others.
 const MaxFindings = 50
 
 func (c *compiler) note(f Found) {
@@ -94,10 +96,51 @@ func (v *View) Since(before *View) []contract.Finding {
 			"There are more than %d folders now, and those beyond were not searched for repositories and protected names.",
 			searched)})
 	}
-	if more := len(list) - MaxFindings + 1; more > 1 {
-		list = append(list[:MaxFindings-1], contract.Finding{Kind: "partial", Text: fmt.Sprintf("There are %d more.", more)})
+	return shortened(list)
+}
+
+// shortened returns at most MaxFindings findings. If there are more, it lists those of each sort that are nearest to
+// the root, and the number of the others: otherwise many harmless findings could hide one of another sort.
+func shortened(list []contract.Finding) []contract.Finding {
+	if len(list) <= MaxFindings {
+		return list
 	}
-	return list
+	sorts := map[string][]contract.Finding{}
+	for _, f := range list {
+		sorts[sortOf(f)] = append(sorts[sortOf(f)], f)
+	}
+	var short []contract.Finding
+	most := max(1, MaxFindings/len(sorts)-1)
+	for _, name := range slices.Sorted(maps.Keys(sorts)) {
+		of := sorts[name]
+		slices.SortStableFunc(of, func(a, b contract.Finding) int {
+			return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+		})
+		shown := min(len(of), most)
+		short = append(short, of[:shown]...)
+		if more := len(of) - shown; more > 0 {
+			text := fmt.Sprintf("There are %d more %s.", more, name)
+			short = append(short, contract.Finding{Kind: "partial", Text: text})
+		}
+	}
+	return short
+}
+
+// sortOf names the sort of a finding. The names read by one tool are of one sort.
+func sortOf(f contract.Finding) string {
+	switch FoundKind(f.Kind) {
+	case FoundGitlink:
+		return "submodules"
+	case FoundRepository:
+		return "repositories"
+	case FoundGitLink:
+		return "links in place of a repository's files"
+	case FoundHookPath:
+		return "paths that configurations of git name"
+	case FoundName:
+		return "paths that are read by " + cmp.Or(dsl.ReaderOf(f.Path), "git")
+	}
+	return "notes"
 }
 
 // partOfNew reports whether a path is a part of a repository that is reported as a whole.

@@ -231,6 +231,38 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// Many findings of one sort hide none of another, wherever they are.
+func TestManyFindings(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	before := compile(t, root, "rw .")
+	for i := range 200 {
+		must(t, os.MkdirAll(fmt.Sprintf("%s/!first/%d", root, i), 0o755))
+		must(t, os.WriteFile(fmt.Sprintf("%s/!first/%d/.envrc", root, i), []byte("x"), 0o644))
+	}
+	must(t, os.WriteFile(root+"/.envrc", []byte("x"), 0o644))
+	must(t, os.WriteFile(root+"/lefthook.yml", []byte("x"), 0o644))
+	must(t, os.MkdirAll(root+"/work/deep", 0o755))
+	git(t, root+"/work/deep", "init", "-q")
+	found := compile(t, root, "rw .").Since(before)
+	got := map[string]bool{}
+	for _, f := range found {
+		got[strings.TrimPrefix(f.Path, root+"/")] = true
+	}
+	for _, name := range []string{".envrc", "lefthook.yml", "work/deep/.git"} {
+		if !got[name] {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	last := slices.ContainsFunc(found, func(f contract.Finding) bool {
+		return f.Kind == "partial" && strings.HasPrefix(f.Text, "There are ") &&
+			strings.HasSuffix(f.Text, " more paths that are read by direnv, on entering the folder.")
+	})
+	if len(found) > cage.MaxFindings || !last {
+		t.Errorf("%d findings, the number of the others among them: %v", len(found), last)
+	}
+}
+
 // Git truncates COMMIT_EDITMSG and appends to reference logs without removing them first. If an agent replaces them by
 // links, the next git outside the cage writes the agent's branch names to a file of the operator's.
 func TestLinksInARepositoryAreFound(t *testing.T) {
