@@ -12,9 +12,9 @@ import (
 	"kaged.dev/pkg/dsl"
 )
 
-// A program that runs with the rights of its owner loses them when a caged agent changes it, as when a shell in the cage
-// writes to it: the tools have the owner's rights, and the system would let them keep the bits. An agent without a cage
-// has these rights itself, and keeps them.
+// A program that runs with the rights of its owner loses them when a caged agent changes it, as when a shell in the
+// cage writes to it: the tools have the owner's rights, and the system would let them keep the bits. An agent without
+// a cage has these rights itself, and keeps them.
 func TestSetIDsInACage(t *testing.T) {
 	t.Parallel()
 	// Version 2 of a capability, CAP_SETUID, effective.
@@ -50,8 +50,8 @@ func TestSetIDsInACage(t *testing.T) {
 			b.ok("file.write", in{"path": "written", "content": "new\n"}, nil)
 			b.ok("edit.text", in{"path": "edited", "old_string": "old", "new_string": "new"}, nil)
 			b.ok("file.write", in{"path": "linked", "content": "new\n"}, nil)
-			b.ok("edit.patch", in{"patch": "*** Begin Patch\n*** Update File: moved\n*** Move to: new/moved\n@@\n-old\n+new\n" +
-				"*** End Patch"}, nil)
+			b.ok("edit.patch", in{"patch": "*** Begin Patch\n*** Update File: moved\n*** Move to: new/moved\n" +
+				"@@\n-old\n+new\n*** End Patch"}, nil)
 			for _, name := range []string{"written", "edited", "linked", "other", "new/moved"} {
 				path := filepath.Join(b.root, name)
 				info, err := os.Stat(path)
