@@ -74,7 +74,7 @@ func TestContextsOfAHandlerEndWithTheCallers(t *testing.T) {
 				for _, child := range list {
 					<-child.Done()
 				}
-				return nil
+				return ctx.Err() // an answer could still arrive, although the caller has left
 			}}
 			client, stop := runProber(t, service, direct)
 			ctx, leave := context.WithCancel(t.Context())
