@@ -42,7 +42,7 @@ func openHead(root string, user *ignore.User) *head {
 	if top == "" {
 		return nil
 	}
-	files := dotgit.NewRepositoryFilesystem(osfs.New(own), osfs.New(common))
+	files := dotgit.NewRepositoryFilesystem(regular{osfs.New(own)}, regular{osfs.New(common)})
 	objects := filesystem.NewStorage(files, cache.NewObjectLRU(cachedObjects))
 	ref, err := storer.ResolveReference(objects, plumbing.HEAD)
 	if err != nil {
