@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,5 +33,26 @@ func TestACallEndsWithItsCaller(t *testing.T) {
 			}
 			kagedtest.Eventually(t, "the command is gone", func() bool { return len(kagedtest.Running(t, mark)) == 0 })
 		})
+	}
+}
+
+// A project file that cannot be read is none that is missing: its agents may be intended to have cages.
+func TestAnUnreadableProjectFileIsNotMissing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, ".kaged", "project.yaml")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("version: 1\n#"+strings.Repeat("x", 4<<20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"tools", "list"}, {"cage", "show", "primary"}} {
+		p := kagedtest.Command(t, "kaged", kagedtest.Environ("KAGED_DATA_DIR="+filepath.Join(dir, "data"),
+			"KAGED_CONFIG="+filepath.Join(dir, "local.toml")), append(args, "--project", dir)...)
+		stdout, code := p.Rest(t)
+		if said := stdout + p.Stderr.String(); code != 2 || !strings.Contains(said, "The file is larger than") {
+			t.Errorf("%v: exit %d, %s", args, code, said)
+		}
 	}
 }

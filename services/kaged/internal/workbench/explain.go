@@ -18,10 +18,11 @@ const maxRounds = 64
 // readBatch is how many files are read at once: as many of the largest size as one message holds.
 const readBatch = 8
 
-// HasProject reports whether the folder holds a project file.
+// HasProject reports whether the folder holds a project file, though it may be one that cannot be read, because it is too
+// large or leads out of the project.
 func (b *Bench) HasProject(ctx context.Context) (bool, error) {
 	files, err := b.read(ctx, []string{dsl.ProjectFile})
-	return err == nil && files[0].Present, err
+	return err == nil && (files[0].Present || files[0].Reason != ""), err
 }
 
 // Explain says which tools an agent of the project has and why; agent "" is the root. Without a project it is about the
