@@ -18,8 +18,8 @@ const maxRounds = 64
 // readBatch is how many files are read at once: as many of the largest size as one message holds.
 const readBatch = 8
 
-// HasProject reports whether the folder holds a project file, though it may be one that cannot be read, because it is too
-// large or leads out of the project.
+// HasProject reports whether the folder holds a project file, though it may be one that cannot be read, because it is
+// too large or leads out of the project.
 func (b *Bench) HasProject(ctx context.Context) (bool, error) {
 	files, err := b.read(ctx, []string{dsl.ProjectFile})
 	return err == nil && (files[0].Present || files[0].Reason != ""), err

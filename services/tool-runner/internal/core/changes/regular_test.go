@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pipe in the place of any file of a repository, which an agent can make while its cage may write there, is not waited
-// for.
+// A pipe in the place of any file of a repository, which an agent can make while its cage may write there, is not
+// waited for.
 func TestPipesInARepository(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, head string }{
