@@ -23,7 +23,8 @@ const (
 
 // Health tracks whether a database answers, and whether it accepts writes. It learns both from the pool's statements.
 // If none ends for a while, it asks the database itself, if need be on a connection of its own, so that a full pool
-// does not count. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it is safe for concurrent use.
+// does not count. For a pool that keeps no connection it asks only while a statement waits. Create it with [NewHealth],
+// pass it to [Open] and run [Health.Watch]; it is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger
 	stall time.Duration
@@ -103,6 +104,8 @@ type line interface {
 	ask(ctx context.Context) error
 	// try writes and rolls the write back.
 	try(ctx context.Context) error
+	// rests reports that no statement waits, and that asking would keep open an unused connection.
+	rests() bool
 	// drop closes the watcher's own connection; the next ask opens another if it needs one.
 	drop()
 }
@@ -126,6 +129,9 @@ func (h *Health) look(parent context.Context, l line, every time.Duration) {
 	}
 	if heard && silence < every {
 		h.answers()
+	} else if l.rests() && h.Err() == nil {
+		l.drop()
+		return
 	} else if !h.ask(parent, l, limit) {
 		return
 	}

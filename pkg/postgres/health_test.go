@@ -21,6 +21,7 @@ import (
 type script struct {
 	silent  atomic.Bool
 	refusal atomic.Pointer[pgconn.PgError]
+	resting atomic.Bool
 	asks    atomic.Int32
 	drops   atomic.Int32
 }
@@ -40,6 +41,8 @@ func (s *script) try(context.Context) error {
 	}
 	return nil
 }
+
+func (s *script) rests() bool { return s.resting.Load() }
 
 func (s *script) drop() { s.drops.Add(1) }
 
@@ -95,6 +98,50 @@ func TestWaitingRequestsEndWithinTheStallTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While no statement waits for a database it is not asked. A statement that then waits for a silent one ends within the
+// stall time, and from then on the database is asked until it answers again.
+func TestARestingPoolIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	const stall = 5 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		h, db := NewHealth(slog.New(slog.DiscardHandler), stall, nil), &script{}
+		db.resting.Store(true)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); h.watch(ctx, db) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if asks, drops := db.asks.Load(), db.drops.Load(); asks != 0 || drops == 0 {
+			t.Errorf("the database was asked %d times while no statement waited, and %d connections ended", asks, drops)
+		}
+		db.silent.Store(true)
+		db.resting.Store(false)
+		waiter, done, err := h.Bound(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		began := time.Now()
+		<-waiter.Done()
+		if waited := time.Since(began); waited > stall {
+			t.Errorf("got an end after %s, want it within %s", waited, stall)
+		}
+		db.resting.Store(true)
+		time.Sleep(time.Minute)
+		if err := h.Err(); err == nil {
+			t.Error("a silent database counts as one that answers because no statement waits for it")
+		}
+		db.silent.Store(false)
+		time.Sleep(stall)
+		synctest.Wait()
+		if err := h.Err(); err != nil {
+			t.Errorf("got %v after the database answered, want none", err)
+		}
+		stop()
+		<-ended
+	})
 }
 
 // While statements are answered, also with refusals of the database, it is not asked. A request that begins after the

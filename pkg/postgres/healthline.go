@@ -15,13 +15,21 @@ type poolLine struct {
 	pool   *pgxpool.Pool
 	config *pgx.ConnConfig
 	probe  func(context.Context, pgx.Tx) error
+	ends   bool      // the pool ends all unused connections
 	conn   *pgx.Conn // nil for none
 }
 
 func newPoolLine(pool *pgxpool.Pool, probe func(context.Context, pgx.Tx) error) *poolLine {
-	l := &poolLine{pool: pool, config: pool.Config().ConnConfig.Copy(), probe: probe}
+	config := pool.Config()
+	ends := config.MaxConnIdleTime <= shortIdle && config.MinConns == 0
+	l := &poolLine{pool: pool, config: config.ConnConfig, probe: probe, ends: ends}
 	l.config.Tracer = nil
 	return l
+}
+
+func (l *poolLine) rests() bool {
+	stat := l.pool.Stat()
+	return l.ends && stat.AcquiredConns() == 0 && stat.ConstructingConns() == 0
 }
 
 func (l *poolLine) ask(ctx context.Context) error {

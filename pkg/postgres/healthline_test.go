@@ -1,11 +1,17 @@
 package postgres_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"kaged.dev/pkg/postgres"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/testkit/pgtest"
 )
 
@@ -41,6 +47,35 @@ func TestWatcherSharesThePool(t *testing.T) {
 	cutIdle(t, pool)
 	if err := line.Ask(t.Context()); err != nil {
 		t.Errorf("a broken connection of the pool: %v", err)
+	}
+}
+
+// A watched pool ends its unused connections, except a number that it keeps, and works again afterwards.
+func TestUnusedConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	owner, app := pgtest.URLs(t)
+	for _, keep := range []int32{0, 1} {
+		t.Run(fmt.Sprintf("keep%d", keep), func(t *testing.T) {
+			t.Parallel()
+			health := postgres.NewHealth(slog.New(slog.DiscardHandler), 500*time.Millisecond, nil)
+			pool := mustOpen(t, postgres.Config{
+				OwnerURL: owner, URL: app, MaxConns: 3, Idle: 200 * time.Millisecond, Keep: keep, Health: health,
+			})
+			var watch sync.WaitGroup
+			defer watch.Wait()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			watch.Go(func() { health.Watch(ctx, pool) })
+			fillIdle(t, pool)
+			for range (retry.Pauses{First: time.Millisecond, Last: 10 * time.Millisecond}).Each(t.Context()) {
+				if pool.Stat().TotalConns() == keep {
+					break
+				}
+			}
+			if err := postgres.Ping(t.Context(), pool); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -23,6 +23,9 @@ const AppRole = "kaged_app"
 // defaultMaxConns lets several pools share the embedded server's connections.
 const defaultMaxConns = 12
 
+// shortIdle is the longest [Config.Idle].
+const shortIdle = time.Minute
+
 // connectTimeout limits one connection attempt, so that a host that drops packets causes an error and no hang.
 const connectTimeout = 10 * time.Second
 
@@ -35,6 +38,10 @@ type Config struct {
 	URL string
 	// MaxConns limits the pool's connections; 0 means 12.
 	MaxConns int32
+	// Idle is the time after which the pool ends an unused connection, at most a minute, and at the latest twice as long;
+	// 0 keeps connections for pgx's half hour. Keep is the number of connections that are kept nevertheless.
+	Idle time.Duration
+	Keep int32
 	// Log gets one entry for each applied migration; nil discards them.
 	Log *slog.Logger
 	// Health is informed of the failures of the pool's statements; it may be nil.
@@ -129,7 +136,11 @@ func poolConfig(cfg Config, schema string) (*pgxpool.Config, error) {
 	if cfg.MaxConns > 0 {
 		config.MaxConns = cfg.MaxConns
 	}
-	config.MinConns = 0
+	config.MinConns = cfg.Keep
+	if cfg.Idle > 0 {
+		config.MaxConnIdleTime = min(cfg.Idle, shortIdle)
+		config.HealthCheckPeriod = config.MaxConnIdleTime
+	}
 	config.PingTimeout = connectTimeout
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return suspect(p.Conn, p.IdleDuration) }
 	prepareConn(config.ConnConfig, schema)

@@ -1,6 +1,8 @@
 package issue
 
 import (
+	"time"
+
 	"kaged.dev/pkg/bus"
 	"kaged.dev/pkg/host"
 	"kaged.dev/services/issue/internal/database/migrations"
@@ -12,6 +14,9 @@ var Module = host.Module{
 	Schema: host.Schema{Name: migrations.Schema, Files: migrations.Files},
 }
 
+// embeddedIdle is [Deps.Idle] for an embedded Postgres, where each connection takes 17 MB.
+const embeddedIdle = time.Second
+
 func newModule(env *host.Env) (host.Service, error) {
 	cfg := DefaultConfig()
 	if err := env.Config(&cfg); err != nil {
@@ -21,6 +26,9 @@ func newModule(env *host.Env) (host.Service, error) {
 		return nil, err
 	}
 	deps := Deps{Log: env.Log, DatabaseURL: env.Database.OwnerURL, AppURL: env.Database.URL, Shared: env.System().Enabled}
+	if env.Database.Embedded {
+		deps.Idle = embeddedIdle
+	}
 	if err := env.NATS.Named(); err != nil {
 		env.Log.Warn("sessions are not told of changed issues", "error", err)
 	} else {

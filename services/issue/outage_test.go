@@ -3,8 +3,12 @@ package issue_test
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"kaged.dev/pkg/fault"
+	"kaged.dev/pkg/retry"
 	"kaged.dev/pkg/testkit/pgtest"
 	apiv1 "kaged.dev/proto/gen/kaged/api/v1"
 	"kaged.dev/services/issue"
@@ -49,5 +53,35 @@ func TestWithoutPostgres(t *testing.T) {
 	}
 	if got := file(t, c, ada, "p", "Third", ""); got.GetNumber() != 3 {
 		t.Errorf("filed #%d, want #3", got.GetNumber())
+	}
+}
+
+// Connections that the service does not use end, although it watches the database; a later request gets another.
+func TestUnusedConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	c, _ := startWith(t, issue.Deps{
+		DatabaseURL: server.OwnerURL(), AppURL: server.URL(), Idle: 100 * time.Millisecond,
+	})
+	ada := as(t, "ada", "")
+	file(t, c, ada, "p", "First", "")
+	watcher, err := pgx.Connect(t.Context(), server.OwnerURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watcher.Close(t.Context()) }()
+	left := -1
+	for range (retry.Pauses{First: time.Millisecond, Last: 100 * time.Millisecond}).Each(t.Context()) {
+		err := watcher.QueryRow(t.Context(),
+			"select count(*) from pg_stat_activity where usename = 'kaged_app'").Scan(&left)
+		if err != nil || left == 0 {
+			break
+		}
+	}
+	if left != 0 {
+		t.Errorf("%d connections are left", left)
+	}
+	if got := file(t, c, ada, "p", "Second", ""); got.GetNumber() != 2 {
+		t.Errorf("filed #%d, want #2", got.GetNumber())
 	}
 }

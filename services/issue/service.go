@@ -29,6 +29,8 @@ type Deps struct {
 	// DatabaseURL connects as the owner of the schema, AppURL as the services' role. If AppURL is empty, the owner changes
 	// to that role.
 	DatabaseURL, AppURL string
+	// Idle is the time after which an unused connection ends; 0 keeps it.
+	Idle time.Duration
 	// NATS is the server that receives notices of changes; nil sends no notices.
 	NATS *bus.Config
 	// Shared is true if several operators share the deployment. A workspace may then call only for its own operator.
@@ -120,8 +122,8 @@ func (s *Service) Run(ctx context.Context) error {
 // openPool opens the connection pool. It returns nil without an error if ctx ends first.
 func (s *Service) openPool(ctx context.Context) (*pgxpool.Pool, error) {
 	cfg := postgres.Config{
-		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
-		Health: s.health,
+		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns),
+		Idle: s.deps.Idle, Log: s.deps.Log, Health: s.health,
 	}
 	return postgres.Await(ctx, cfg, migrations.Files, migrations.Schema)
 }
