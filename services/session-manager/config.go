@@ -15,8 +15,8 @@ import (
 // Config is the table [services.session-manager], which has the keys of all contexts. Sizes are bytes.
 type Config struct {
 	// DatabaseConns is the maximum number of connections to the database. Each uses 31 MB of an embedded Postgres, for
-	// which the default is 3. That is enough for a hundred streaming sessions, because a step is stored in one round trip;
-	// a distant database needs more.
+	// which the default is 3 and the last is opened only beside slow statements. That is enough for a hundred streaming
+	// sessions, because a step is stored in one round trip; a distant database needs more.
 	DatabaseConns int `toml:"database_conns"`
 	// DatabaseStall is the longest silence of the database. After it waiting requests fail, and new ones are refused
 	// until the database answers.
@@ -41,8 +41,11 @@ type (
 )
 
 // embeddedConns is the default of [Config.DatabaseConns] for an embedded Postgres. With 2, one slow search or list
-// would leave a single connection to all runs.
+// would leave a single connection to all runs; the third is opened only then.
 const embeddedConns = 3
+
+// sparingIdle is the time after which [Deps.Sparing] ends an unused connection.
+const sparingIdle = time.Minute
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {

@@ -36,6 +36,7 @@ func newModule(env *host.Env) (host.Service, error) {
 		Self:        lease.Holder{Instance: env.Instance, Node: env.Node, Address: env.Address()},
 		DatabaseURL: env.Database.OwnerURL,
 		AppURL:      env.Database.URL,
+		Sparing:     env.Database.Embedded,
 		NATS: bus.Config{
 			URL: env.NATS.URL, InProcess: env.NATS.InProcess, User: "session-manager", Files: bus.Files(env.NATS.Files),
 			Name: "session-manager " + env.Instance, Log: env.Log,

@@ -48,8 +48,11 @@ type Deps struct {
 	// DatabaseURL connects as the owner of the schema; if it is empty, another process migrates the schema. AppURL
 	// connects as the services' role; if it is empty, DatabaseURL is used and switches to that role.
 	DatabaseURL, AppURL string
-	NATS                bus.Config
-	Harness, Issue      grpc.ClientConnInterface
+	// Sparing opens the last connection to the database only beside slow statements, and ends all but one that are not
+	// used for some time.
+	Sparing        bool
+	NATS           bus.Config
+	Harness, Issue grpc.ClientConnInterface
 	// System is the configuration of a shared deployment, Workspaces are the names of its workspaces; both may be
 	// empty.
 	System     config.System
@@ -203,7 +206,11 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	defer postgres.Close(pool, s.cfg.DatabaseStall.D())
-	s.pool.Open(pool)
+	if s.deps.Sparing {
+		s.pool.OpenSparing(pool)
+	} else {
+		s.pool.Open(pool)
+	}
 	defer s.pool.Close()
 	// The stream ends after the sessions, because they publish last frames.
 	var work sync.WaitGroup
@@ -233,11 +240,18 @@ func (s *Service) Run(ctx context.Context) error {
 
 // openPool opens the database, waiting for an unreachable one. It returns nil without an error if ctx ends first.
 func (s *Service) openPool(ctx context.Context) (*pgxpool.Pool, error) {
+	return postgres.Await(ctx, s.database(), migrations.Files, migrations.Schema)
+}
+
+func (s *Service) database() postgres.Config {
 	cfg := postgres.Config{
 		OwnerURL: s.deps.DatabaseURL, URL: s.deps.AppURL, MaxConns: int32(s.cfg.DatabaseConns), Log: s.deps.Log,
 		Health: s.health,
 	}
-	return postgres.Await(ctx, cfg, migrations.Files, migrations.Schema)
+	if s.deps.Sparing {
+		cfg.Idle, cfg.Keep = sparingIdle, 1
+	}
+	return cfg
 }
 
 // boot prepares the contexts for the first request.

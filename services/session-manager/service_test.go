@@ -38,7 +38,8 @@ func TestLifecycle(t *testing.T) {
 	})
 }
 
-// A daemon with an embedded Postgres opens fewer connections to it, unless the configuration names a number.
+// A daemon with an embedded Postgres opens fewer connections to it, unless the configuration names a number, and ends
+// those that are not used.
 func TestConnectionsToAnEmbeddedPostgres(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -47,6 +48,11 @@ func TestConnectionsToAnEmbeddedPostgres(t *testing.T) {
 	}{{host.Database{Embedded: true}, 3}, {host.Database{}, 4}} {
 		if got := defaults(&host.Env{Database: c.database}).DatabaseConns; got != c.want {
 			t.Errorf("embedded %t: got %d connections, want %d", c.database.Embedded, got, c.want)
+		}
+		s := &Service{cfg: Config{DatabaseConns: c.want}, deps: Deps{Sparing: c.database.Embedded}}
+		if cfg := s.database(); (cfg.Idle > 0) != c.database.Embedded || cfg.MaxConns != int32(c.want) {
+			t.Errorf("embedded %t: got up to %d connections that end when unused for %s", c.database.Embedded, cfg.MaxConns,
+				cfg.Idle)
 		}
 	}
 }
