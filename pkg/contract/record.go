@@ -67,9 +67,9 @@ func (r Record) Size() int { return len(r.Type) + len(r.Agent) + redact.Length(r
 //convert:both RecordsProto RecordsFromProto []Record []*commonv1.AuditRecord >list <list
 //convert:import structs "kaged.dev/pkg/structs"
 
-// CalledFields is the payload of tool.called: its tool, and its parameters, masked and each cut to limit bytes.
-func CalledFields(tool string, input []byte, limit int) map[string]any {
-	return map[string]any{"tool_name": tool, "params": redact.Params(input, limit)}
+// CalledFields is the payload of tool.called: its tool, and its parameters as [redact.Params] returns them.
+func CalledFields(tool string, params any) map[string]any {
+	return map[string]any{"tool_name": tool, "params": params}
 }
 
 // CompletedFields is the payload of tool.completed: its tool, its duration, and the code of a non-nil err.

@@ -17,10 +17,17 @@ const ValueBytes = 1024
 // or long names are too large together, the whole is replaced by size and hash.
 func Params(input []byte, limit int) any {
 	var value any
+	err := json.Unmarshal(input, &value)
+	return Parsed(input, value, err, limit)
+}
+
+// Parsed is [Params] for input that was parsed to a value of plain JSON types, or could not be parsed. It leaves the
+// value as it is.
+func Parsed(input []byte, value any, err error, limit int) any {
 	if len(input) == 0 {
 		return map[string]any{}
 	}
-	if err := json.Unmarshal(input, &value); err != nil {
+	if err != nil {
 		return redact(string(input), limit)
 	}
 	value = redactValue("", value, limit, maxDepth)
@@ -52,7 +59,7 @@ func Length(value any) int {
 	return n
 }
 
-// redactValue replaces long and too deep parts of a value, and masks secrets.
+// redactValue returns a copy of a value. It replaces long and too deep parts of a value, and masks secrets.
 func redactValue(key string, value any, limit, depth int) any {
 	if depth < 0 {
 		switch value.(type) {
@@ -71,16 +78,20 @@ func redactValue(key string, value any, limit, depth int) any {
 		if len(v) > maxItems {
 			return map[string]any{"redacted": true, "items": len(v)}
 		}
+		list := make([]any, len(v))
 		for i := range v {
-			v[i] = redactValue(key, v[i], limit, depth-1)
+			list[i] = redactValue(key, v[i], limit, depth-1)
 		}
+		return list
 	case map[string]any:
 		if len(v) > maxItems {
 			return map[string]any{"redacted": true, "items": len(v)}
 		}
+		object := make(map[string]any, len(v))
 		for k := range v {
-			v[k] = redactValue(k, v[k], limit, depth-1)
+			object[k] = redactValue(k, v[k], limit, depth-1)
 		}
+		return object
 	}
 	return value
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -66,6 +67,20 @@ func TestParams(t *testing.T) {
 		if !ok || got["redacted"] != true || got["bytes"] != len(long) || len(got) != 3 {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// The value that a record is made of stays as it is.
+func TestParsedLeavesTheValue(t *testing.T) {
+	t.Parallel()
+	value := func() any { return map[string]any{"list": []any{"sk-abcdefghijklmnopqrstuvwx"}, "token": "x"} }
+	parsed := value()
+	got := redact.Parsed([]byte("{}"), parsed, nil, 30)
+	if want := any(map[string]any{"list": []any{"[masked]"}, "token": "[masked]"}); !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if !cmp.Equal(parsed, value()) {
+		t.Errorf("the value became %v", parsed)
 	}
 }
 

@@ -321,9 +321,10 @@ func (v *invocation) neverRan(c llm.ToolCall, cause error) ToolOutcome {
 // are lost, so failedCall makes them.
 func (v *invocation) failedCall(c llm.ToolCall, f *fault.Error, took time.Duration) ToolOutcome {
 	tool := v.canonicalName(c.Name)
+	params := redact.Params([]byte(c.Input), redact.ValueBytes)
 	shown := &fault.Error{Code: f.Code, Msg: f.Msg} // the details are about services, not about the call
 	return ToolOutcome{Content: shown.ToolError(), Err: f, Duration: took, Audit: []contract.Record{
-		v.toolContext.Record(contract.ToolCalled, contract.CalledFields(tool, []byte(c.Input), redact.ValueBytes)),
+		v.toolContext.Record(contract.ToolCalled, contract.CalledFields(tool, params)),
 		v.toolContext.Record(contract.ToolCompleted, contract.CompletedFields(tool, took, f)),
 	}}
 }

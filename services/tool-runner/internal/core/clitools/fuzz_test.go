@@ -8,6 +8,7 @@ import (
 
 	"kaged.dev/pkg/testkit/sandboxtest"
 	"kaged.dev/services/tool-runner/internal/core/clitools"
+	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
 // For any values and any text around them, a call has as many arguments as the file declares, each contains its value
@@ -54,7 +55,7 @@ func FuzzArguments(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		params, err := entries[0].Decode("t", input)
+		params, err := entries[0].Decode("t", schema.Parse(input))
 		if err != nil {
 			t.Fatalf("a string is refused: %v", err)
 		}

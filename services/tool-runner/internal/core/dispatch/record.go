@@ -18,7 +18,7 @@ func recording(limit int) behaviour {
 		return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
 			began := time.Now()
 			if call.Grant == "" { // else it was recorded when the question was asked
-				call.Record(audit.ToolCalled, named(entry, call, contract.CalledFields(call.Name, call.Input, limit)))
+				call.Record(audit.ToolCalled, named(entry, call, called(call, limit)))
 			}
 			result, err := next.Run(ctx, call)
 			var needs *tool.NeedsApproval
@@ -36,6 +36,12 @@ func recording(limit int) behaviour {
 			return result, err
 		}}
 	}
+}
+
+// called returns the recorded fields of a call.
+func called(call *tool.Call, limit int) map[string]any {
+	input := call.Parsed()
+	return contract.CalledFields(call.Name, redact.Parsed(input.Text, input.Value, input.Err, limit))
 }
 
 // asked returns the recorded fields of a question to the operator.

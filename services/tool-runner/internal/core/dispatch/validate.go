@@ -11,7 +11,7 @@ import (
 // validating decodes the input by the schema of the used name.
 func validating(entry *tool.Entry, next tool.Tool) tool.Tool {
 	return wrapped{next, func(ctx context.Context, call *tool.Call) (tool.Result, error) {
-		params, err := entry.Decode(call.Name, call.Input)
+		params, err := entry.Decode(call.Name, call.Parsed())
 		if err != nil {
 			return tool.Result{}, err
 		}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -69,21 +70,36 @@ func compile(document map[string]any) (*jsonschema.Schema, error) {
 // Document returns the schema as plain JSON values. The caller must not change it.
 func (s *Schema) Document() map[string]any { return s.document }
 
+// Input is the input of a call.
+type Input struct {
+	// Text is the input as the model wrote it.
+	Text []byte
+	// Value is the parsed text, of plain JSON types, with numbers as int64 or float64. Err is the reason for no value.
+	Value any
+	Err   error
+}
+
+// Parse parses the input of a call.
+func Parse(text []byte) *Input {
+	value, err := parse(text)
+	return &Input{text, value, err}
+}
+
 // Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map for a
-// schema without a type. Absent fields get their defaults. Blank input counts as an empty object, because some models
-// call a tool without parameters in this way. Decode fails with invalid_params, also for input that nests deeper than
-// [jsondepth.Max]; details.fields has the error of each field.
-func (s *Schema) Decode(input []byte, into any) error {
-	if len(bytes.TrimSpace(input)) == 0 {
-		input = []byte("{}")
+// schema without a type; what the map holds is part of input.Value. Absent fields get their defaults. Blank input counts
+// as an empty object, because some models call a tool without parameters in this way. Decode fails with invalid_params,
+// also for input that nests deeper than [jsondepth.Max]; details.fields has the error of each field.
+func (s *Schema) Decode(input *Input, into any) error {
+	if len(bytes.TrimSpace(input.Text)) == 0 {
+		input = Parse([]byte("{}"))
 	}
-	if depth := jsondepth.Of(input); depth > jsondepth.Max {
+	if depth := jsondepth.Of(input.Text); depth > jsondepth.Max {
 		return fault.New(fault.InvalidParams, "The input nests %d levels deep, and the limit is %d. Pass a flatter value, "+
 			"or the nested one as a text.",
 			depth, jsondepth.Max).
 			With("limit", jsondepth.Max)
 	}
-	value, err := parse(input)
+	value, err := input.Value, input.Err
 	if err != nil {
 		return notJSON(err)
 	}
@@ -101,7 +117,7 @@ func (s *Schema) Decode(input []byte, into any) error {
 	if s.fill(target, value.(map[string]any)) {
 		return nil
 	}
-	if err := json.Unmarshal(input, into); err != nil {
+	if err := json.Unmarshal(input.Text, into); err != nil {
 		return notJSON(err)
 	}
 	return nil
@@ -134,8 +150,9 @@ func plainFields(typ reflect.Type) map[string]int {
 	return plain
 }
 
-// withDefaults adds the defaults of absent properties to an object that the schema has accepted.
+// withDefaults returns an object that the schema has accepted, with the defaults of absent properties.
 func (s *Schema) withDefaults(values map[string]any) map[string]any {
+	values = maps.Clone(values)
 	properties, _ := s.document["properties"].(map[string]any)
 	for name, property := range properties {
 		if _, given := values[name]; given {

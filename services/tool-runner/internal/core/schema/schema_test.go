@@ -56,7 +56,7 @@ func TestDecodeReadsWhatTheSchemaAccepts(t *testing.T) {
 		`{"path":"x","offset":1e30}`: {Path: "x", Offset: 1<<63 - 1, Mode: "b", All: true},
 	} {
 		var got params
-		if err := s.Decode([]byte(input), &got); err != nil {
+		if err := s.Decode(schema.Parse([]byte(input)), &got); err != nil {
 			t.Errorf("%s: %v", input, err)
 		} else if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", input, d)
@@ -91,7 +91,7 @@ func TestDecodeNamesEachField(t *testing.T) {
 		`{"path":"x","offset":1e999999}`: nil,
 	} {
 		var got params
-		err := s.Decode([]byte(input), &got)
+		err := s.Decode(schema.Parse([]byte(input)), &got)
 		if !errors.Is(err, fault.InvalidParams) {
 			t.Errorf("%s: error = %v", input, err)
 			continue
@@ -119,7 +119,7 @@ func TestDecodeTellsOnlySoMuch(t *testing.T) {
 	for _, input := range []string{
 		`{` + many.String() + `"path":"x"}`, `{"` + long + `":1,"path":"x"}`, `{"path":"x","env":{"` + long + `":1}}`,
 	} {
-		err := schema.Of[params]().Decode([]byte(input), new(params))
+		err := schema.Of[params]().Decode(schema.Parse([]byte(input)), new(params))
 		f := fault.From(err)
 		text, marshalled := json.Marshal(f.Details)
 		if !errors.Is(err, fault.InvalidParams) || marshalled != nil || len(f.Msg) > 8000 || len(text) > 8000 {
@@ -140,7 +140,7 @@ func FuzzDecode(f *testing.F) {
 	s := schema.Of[params]()
 	f.Fuzz(func(t *testing.T, input string) {
 		var p params
-		err := s.Decode([]byte(input), &p)
+		err := s.Decode(schema.Parse([]byte(input)), &p)
 		if err != nil && !errors.Is(err, fault.InvalidParams) {
 			t.Fatalf("error = %v", err)
 		}
@@ -150,7 +150,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Input may nest 100 levels deep. Deeper input gets an error with the limit before a parser reads it.
+// Input may nest 100 levels deep. Deeper input gets an error with the limit.
 func TestDecodeBoundsTheDepth(t *testing.T) {
 	t.Parallel()
 	s, err := schema.New(map[string]any{"type": "object"})
@@ -159,13 +159,35 @@ func TestDecodeBoundsTheDepth(t *testing.T) {
 	}
 	nested := func(n int) []byte { return []byte(strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)) }
 	var got map[string]any
-	if err := s.Decode(nested(100), &got); err != nil {
+	if err := s.Decode(schema.Parse(nested(100)), &got); err != nil {
 		t.Errorf("got %v for 100 levels, want none", err)
 	}
 	for _, n := range []int{101, 3331, 9999, 10001, 1 << 20} {
-		err := s.Decode(nested(n), &got)
+		err := s.Decode(schema.Parse(nested(n)), &got)
 		if !errors.Is(err, fault.InvalidParams) || !strings.Contains(err.Error(), "100") {
 			t.Errorf("got %v for %d levels, want invalid_params that names the limit", err, n)
 		}
+	}
+}
+
+// Decoding leaves the parsed value of the input as it is, also if defaults are added.
+func TestDecodeLeavesTheInput(t *testing.T) {
+	t.Parallel()
+	s, err := schema.New(map[string]any{
+		"type": "object", "properties": map[string]any{"a": map[string]any{}, "b": map[string]any{"default": "x"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := schema.Parse([]byte(`{"a":1}`))
+	var got map[string]any
+	if err := s.Decode(input, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]any{"a": int64(1), "b": "x"}; !cmp.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if want := map[string]any{"a": int64(1)}; !cmp.Equal(input.Value, any(want)) {
+		t.Errorf("the input became %v", input.Value)
 	}
 }

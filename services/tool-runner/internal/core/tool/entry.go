@@ -79,7 +79,7 @@ type Entry struct {
 	// resolved before. Preview makes no change, and fails as the call itself would.
 	Preview func(context.Context, *Call) (string, error)
 
-	decode func(json.RawMessage) (any, error)
+	decode func(*schema.Input) (any, error)
 }
 
 // Namespace is the part of the name before the first dot.
@@ -89,7 +89,7 @@ func (e *Entry) Namespace() string {
 }
 
 // Decode reads the input of a call by one of the tool's names into the tool's parameters.
-func (e *Entry) Decode(name string, input json.RawMessage) (any, error) {
+func (e *Entry) Decode(name string, input *schema.Input) (any, error) {
 	for i := range e.Aliases {
 		if e.Aliases[i].Name == name {
 			return e.Aliases[i].decode(input)
@@ -137,7 +137,7 @@ type Alias struct {
 	// read-only only if the tool's call with this action is.
 	Action string
 
-	decode func(json.RawMessage) (any, error)
+	decode func(*schema.Input) (any, error)
 }
 
 // AliasOf declares an alias with parameters A. adapt converts them to the tool's parameters.
@@ -147,7 +147,7 @@ func AliasOf[A, P any](name, description string, adapt func(A) P) Alias {
 		Name:        name,
 		Description: strings.TrimSpace(description),
 		Input:       input,
-		decode: func(raw json.RawMessage) (any, error) {
+		decode: func(raw *schema.Input) (any, error) {
 			var a A
 			if err := input.Decode(raw, &a); err != nil {
 				return nil, err
@@ -171,7 +171,7 @@ func AliasWith(name, description string, input *schema.Schema) Alias {
 		Name:        name,
 		Description: strings.TrimSpace(description),
 		Input:       input,
-		decode: func(raw json.RawMessage) (any, error) {
+		decode: func(raw *schema.Input) (any, error) {
 			var v Values
 			if err := input.Decode(raw, &v); err != nil {
 				return nil, err
@@ -283,7 +283,7 @@ func (f *function[P, R]) Name() string               { return f.name }
 func (f *function[P, R]) Description() string        { return f.description }
 func (f *function[P, R]) Parameters() *schema.Schema { return f.input }
 
-func (f *function[P, R]) decode(input json.RawMessage) (any, error) {
+func (f *function[P, R]) decode(input *schema.Input) (any, error) {
 	p := new(P)
 	if err := f.input.Decode(input, p); err != nil {
 		return nil, err
@@ -302,6 +302,7 @@ func (f *function[P, R]) Run(ctx context.Context, call *Call) (Result, error) {
 			f.after(ctx, call, &value)
 			return result(value)
 		}
+		return Result{}, nil // made after the call, with what after adds
 	}
 	return result(value)
 }

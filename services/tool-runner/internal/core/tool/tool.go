@@ -51,6 +51,7 @@ type Call struct {
 	// Emit shows output to people while the tool runs. It returns soon. One goroutine at a time may call it.
 	Emit func(stream, text string)
 
+	parsed *schema.Input
 	// Params is a pointer to the tool's parameters, validated by the schema.
 	Params any
 	// Space are the paths that the tool may access, Access the rights of the caller's cage on them.
@@ -86,6 +87,15 @@ const RootAgent = "primary"
 func (c *Call) Record(event string, fields map[string]any) {
 	fields["call_id"] = c.ID
 	c.Records = append(c.Records, c.From.Record(event, fields))
+}
+
+// Parsed returns the input, parsed at the first use. Its value must not be changed. One goroutine at a time may call
+// it.
+func (c *Call) Parsed() *schema.Input {
+	if c.parsed == nil {
+		c.parsed = schema.Parse(c.Input)
+	}
+	return c.parsed
 }
 
 // Finish completes the result of a call after its paths are released.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -34,7 +35,7 @@ func TestGradesOfDebug(t *testing.T) {
 		for _, input := range inputs {
 			t.Run(input, func(t *testing.T) {
 				t.Parallel()
-				params, err := entry.Decode("debug", json.RawMessage(input))
+				params, err := entry.Decode("debug", schema.Parse([]byte(input)))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"kaged.dev/services/tool-runner/internal/core/schema"
 	"kaged.dev/services/tool-runner/internal/core/tool"
 )
 
@@ -32,7 +33,7 @@ func TestReadWhen(t *testing.T) {
 			if got := entry.OnlyLooks(c.name, json.RawMessage(c.input)); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
-			params, err := entry.Decode(c.name, json.RawMessage(c.input))
+			params, err := entry.Decode(c.name, schema.Parse([]byte(c.input)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
 // One definition serves the model and the tool: every parameter of every tool that the schema
@@ -17,7 +18,7 @@ func TestSchemasAndParametersAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		params, err := e.Decode(e.Name(), raw)
+		params, err := e.Decode(e.Name(), schema.Parse(raw))
 		if err != nil {
 			t.Errorf("%s %s: %v", e.Name(), raw, err)
 			continue
@@ -31,14 +32,14 @@ func TestSchemasAndParametersAgree(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Decode(a.Name, raw); err != nil {
+			if _, err := e.Decode(a.Name, schema.Parse(raw)); err != nil {
 				t.Errorf("%s %s: %v", a.Name, raw, err)
 			}
 			input["no_such_parameter"] = 1
 			if raw, err = json.Marshal(input); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Decode(a.Name, raw); err == nil {
+			if _, err := e.Decode(a.Name, schema.Parse(raw)); err == nil {
 				t.Errorf("%s takes %s", a.Name, raw)
 			}
 		}

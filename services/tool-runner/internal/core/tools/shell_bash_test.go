@@ -13,6 +13,7 @@ import (
 
 	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
+	"kaged.dev/services/tool-runner/internal/core/schema"
 )
 
 type shellResult struct {
@@ -266,7 +267,7 @@ func TestShellTellsItsCommand(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"shell.bash", "bash"} {
 		entry := b.entry("shell.bash")
-		params, err := entry.Decode(name, []byte(`{"command":"rm -rf x"}`))
+		params, err := entry.Decode(name, schema.Parse([]byte(`{"command":"rm -rf x"}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
