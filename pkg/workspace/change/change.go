@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 	"kaged.dev/pkg/beneath"
 	"kaged.dev/pkg/crash"
 	"kaged.dev/pkg/fault"
-	"kaged.dev/pkg/parallel"
 	"kaged.dev/pkg/workspace/paths"
 )
 
@@ -79,6 +79,10 @@ type folderKey struct {
 type folder struct {
 	key folderKey
 	fd  int // -1 until it is made
+
+	once sync.Once // guards the fields below, which settle sets
+	kind int64     // the kind of the file system
+	err  error
 }
 
 // plan turns changes into steps and opens the folders that are there.
@@ -143,7 +147,7 @@ func (b *batch) folder(p paths.Path) (*folder, error) {
 	if err != nil {
 		return nil, p.Failure("written", err)
 	}
-	f := &folder{key, fd}
+	f := &folder{key: key, fd: fd}
 	b.folders[key] = f
 	return f, nil
 }
@@ -181,7 +185,7 @@ func (b *batch) commit(before func(int)) error {
 		return b.undo(len(b.steps), b.steps[0].path.Failure("changed", err))
 	}
 	crash.At(crash.FilesCommitted)
-	parallel.Each(len(b.steps), fewSteps, func(i int) { b.steps[i].finish() })
+	b.each(func(i int) { b.steps[i].finish() })
 	return nil
 }
 

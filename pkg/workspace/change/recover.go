@@ -246,7 +246,7 @@ func (b *batch) reopen(at folderLine) (*folder, error) {
 	if f := b.folders[key]; f != nil {
 		return f, nil
 	}
-	f := &folder{key, -1}
+	f := &folder{key: key, fd: -1}
 	if err := f.open(); err != nil {
 		return nil, err
 	}

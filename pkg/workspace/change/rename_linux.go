@@ -46,17 +46,22 @@ func unsupported(err error) bool {
 // A file system that writes data before names (ext4 as mounted by default) only has to be told to
 // begin, without waiting; tmpfs has no data to lose; any other is waited for. The rename itself is
 // not waited for: as with an editor, a power failure may take back a change of the last moments.
-func settle(fd int) error {
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
-		return err
+// settle reports whether it has waited. The file is one of the folder, so its file system is asked
+// for once.
+func (f *folder) settle(fd int) (waited bool, err error) {
+	f.once.Do(func() {
+		var fs unix.Statfs_t
+		f.err = unix.Fstatfs(fd, &fs)
+		f.kind = int64(fs.Type)
+	})
+	switch {
+	case f.err != nil:
+		return false, f.err
+	case f.kind == unix.TMPFS_MAGIC, f.kind == unix.RAMFS_MAGIC:
+		return false, nil
+	case f.kind == unix.EXT4_SUPER_MAGIC:
+		return false, unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE)
 	}
-	switch fs.Type {
-	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
-		return nil
-	case unix.EXT4_SUPER_MAGIC:
-		return unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE)
-	}
-	_, err := beneath.Retry(func() (int, error) { return 0, unix.Fdatasync(fd) })
-	return err
+	_, err = beneath.Retry(func() (int, error) { return 0, unix.Fdatasync(fd) })
+	return true, err
 }

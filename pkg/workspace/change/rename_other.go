@@ -13,7 +13,7 @@ func renameNew(from int, name string, to int, newName string) error {
 func exchange(dir int, a, b string) error { return exchangeByLinks(dir, a, b) }
 
 // settle syncs a file, so that a renamed file has its content after a power failure.
-func settle(fd int) error { return unix.Fsync(fd) }
+func (f *folder) settle(fd int) (waited bool, err error) { return true, unix.Fsync(fd) }
 
 // copyAttributes has no work here: replacing a file loses no attributes.
 func copyAttributes(int, string, int, bool) bool { return true }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +34,7 @@ func (b *batch) stage() error {
 		}
 	}
 	failed := make([]error, len(b.steps))
-	parallel.Each(len(b.steps), fewSteps, func(i int) { failed[i] = b.steps[i].stage() })
+	b.each(func(i int) { failed[i] = b.steps[i].stage() })
 	for _, err := range failed {
 		if err != nil {
 			return err
@@ -45,6 +46,19 @@ func (b *batch) stage() error {
 // fewSteps is the least number of steps for which a goroutine pays. The system spends most of the time of a step, with
 // its files apart from those of the others.
 const fewSteps = 4
+
+// each calls do for every step, on several goroutines if there are many. Steps of different folders take turns: the
+// system lets one process at a time make or remove a name in a folder, and the others spin while they wait.
+func (b *batch) each(do func(i int)) {
+	turn, next := make([]int, len(b.steps)), map[*folder]int{}
+	order := make([]int, len(b.steps))
+	for i, s := range b.steps {
+		turn[i], order[i] = next[s.folder], i
+		next[s.folder]++
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return turn[i] - turn[j] })
+	parallel.Each(len(order), fewSteps, func(i int) { do(order[i]) })
+}
 
 // makeFolder makes one folder; one made meanwhile by another process is fine.
 func (b *batch) makeFolder(key folderKey) error {
@@ -130,8 +144,12 @@ func (s *step) writeTemp(old *unix.Stat_t) error {
 		return err
 	}
 	crash.At(crash.FileWritten)
+	var own unix.Stat_t
+	if err := unix.Fstat(fd, &own); err != nil {
+		return err
+	}
 	if s.source != nil {
-		kept, err := s.takeForm(fd, old)
+		kept, err := s.takeForm(fd, old, &own)
 		if err != nil {
 			return err
 		}
@@ -143,13 +161,13 @@ func (s *step) writeTemp(old *unix.Stat_t) error {
 		}
 	}
 	if s.kind == replace {
-		if err := settle(fd); err != nil {
+		waited, err := s.folder.settle(fd)
+		if err == nil && waited {
+			err = unix.Fstat(fd, &own) // a server may have set its own time
+		}
+		if err != nil {
 			return err
 		}
-	}
-	var own unix.Stat_t
-	if err := unix.Fstat(fd, &own); err != nil {
-		return err
 	}
 	s.made = versionOf(&own)
 	return nil
@@ -170,11 +188,7 @@ func firstMode(old *unix.Stat_t) uint32 {
 }
 
 // takeForm gives a new file owner, attributes and mode of the old one and reports whether it has them all.
-func (s *step) takeForm(fd int, old *unix.Stat_t) (bool, error) {
-	var own unix.Stat_t
-	if err := unix.Fstat(fd, &own); err != nil {
-		return false, err
-	}
+func (s *step) takeForm(fd int, old, own *unix.Stat_t) (bool, error) {
 	kept := true
 	if own.Uid != old.Uid || own.Gid != old.Gid {
 		if unix.Fchown(fd, int(old.Uid), int(old.Gid)) != nil {

@@ -43,7 +43,7 @@ func NewWriter(journal *Journal, observe Observer) *Writer {
 // Recover restores it, unless another writer has changed it since.
 //
 // Written files survive the death of any process. A power failure may take back the last seconds'
-// changes, or part of a set, but leaves no file empty or torn that had content; see [settle].
+// changes, or part of a set, but leaves no file empty or torn that had content; see [folder.settle].
 //
 // The observer has been told of the changes when Apply returns.
 func (w *Writer) Apply(changes ...Change) error { return w.apply(changes, func(int) {}) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
 
 	"kaged.dev/pkg/fault"
@@ -69,29 +68,15 @@ func sha256Of(content []byte) string {
 
 // load returns the whole content and the version of a file to edit.
 func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version, error) {
-	f, info, err := path.OpenFile()
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, change.Version{}, err
 	}
-	defer f.Close()
-	was, limit := change.VersionOf(info), int64(d.Limits.EditFile)
-	if was.Size > limit {
-		return nil, was, tooLarge(path, limit)
+	limit := int64(d.Limits.EditFile)
+	data, was, err := change.Read(path, limit)
+	if err == nil && was.Size > limit {
+		err = tooLarge(path, limit)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, was, err
-	}
-	data := make([]byte, was.Size+1)
-	n, err := io.ReadFull(f, data)
-	switch {
-	case err == nil:
-		// The file has grown since its size was determined, so this text is not its whole content.
-		return nil, was, fault.New(fault.FileChangedSinceRead, "%s has changed since it was read; read it again.", path.Show).
-			With("path", path.Show)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return data[:n], was, nil
-	}
-	return nil, was, path.Failure("read", err)
+	return data, was, err
 }
 
 // sum returns the version of a file and the hash of its content. The limit is ReadFile, not EditFile.
