@@ -86,9 +86,9 @@ func Parse(text []byte) *Input {
 }
 
 // Decode validates input against the schema and reads it into into, a pointer to the schema's type, or to a map for a
-// schema without a type; what the map holds is part of input.Value. Absent fields get their defaults. Blank input counts
-// as an empty object, because some models call a tool without parameters in this way. Decode fails with invalid_params,
-// also for input that nests deeper than [jsondepth.Max]; details.fields has the error of each field.
+// schema without a type; what the map holds is part of input.Value. Absent fields get their defaults. Blank input
+// counts as an empty object, because some models call a tool without parameters in this way. Decode fails with
+// invalid_params, also for input that nests deeper than [jsondepth.Max]; details.fields has the error of each field.
 func (s *Schema) Decode(input *Input, into any) error {
 	if len(bytes.TrimSpace(input.Text)) == 0 {
 		input = Parse([]byte("{}"))
