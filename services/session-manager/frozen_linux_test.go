@@ -86,6 +86,41 @@ func TestFrozenDatabase(t *testing.T) {
 	n.Stop() // fails the test if it takes longer than the deadline
 }
 
+// A message is refused, and does not wait, if the database freezes while the conversation is being read after a run.
+func TestFrozenWhileAConversationIsRead(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Server(t)
+	w := newWorld(t)
+	w.owner, w.app = server.OwnerURL(), server.URL()
+	n := w.start("a", shortStall)
+	s := n.session("ada")
+	admin := w.connect(w.owner)
+	defer admin.Close(context.WithoutCancel(t.Context()))
+	tx, err := admin.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "lock table session_manager.compaction_spans in access exclusive mode"); err != nil {
+		t.Fatal(err)
+	}
+	n.post("ada", s, "Go.")
+	eventually(t, "the conversation is being read", func() error {
+		var waiting int
+		err := tx.QueryRow(t.Context(), "select count(*) from pg_locks where not granted").Scan(&waiting)
+		if err == nil && waiting == 0 {
+			err = errors.New("nothing waits for the lock")
+		}
+		return err
+	})
+	server.Freeze()
+	defer server.Thaw()
+	ctx, cancel := context.WithTimeout(as(t, "ada"), deadline)
+	defer cancel()
+	content := "Hi."
+	_, err = n.Sessions.PostMessage(ctx, &apiv1.PostMessageRequest{SessionId: s, Content: &content})
+	refused(t, err, fault.Unavailable)
+}
+
 // pools returns the number of requests for a connection.
 func (n *node) pools() int64 {
 	pool, err := n.pool.Get()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/session-manager/internal/sessions/core/record"
@@ -30,10 +31,12 @@ type History struct {
 // raises [Session.Shaped], so while that is unchanged only the messages after the last one are read. It is safe for
 // concurrent use.
 type keptHistory struct {
-	mu     sync.Mutex // guards the fields below
-	list   History
-	shaped int64
-	bytes  int
+	// reading guards the fields below. It is held while the store is read, which a database that does not answer can
+	// make last: the callers that wait leave with their contexts.
+	reading turn
+	list    History
+	shaped  int64
+	bytes   int
 }
 
 // History returns the session's conversation. The caller must not change it. It fails with unavailable while the store
@@ -42,10 +45,7 @@ func (s *Session) History(ctx context.Context) (History, error) {
 	list, err := s.history(ctx)
 	select {
 	case <-s.gone:
-		// The registry does not wait for a read in progress.
-		s.kept.mu.Lock()
-		defer s.kept.mu.Unlock()
-		s.forgetHistory()
+		s.leaveHistory() // the registry does not wait for a read in progress
 	default:
 	}
 	return list, err
@@ -53,8 +53,10 @@ func (s *Session) History(ctx context.Context) (History, error) {
 
 func (s *Session) history(ctx context.Context) (History, error) {
 	k := &s.kept
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if err := k.reading.take(ctx); err != nil {
+		return History{}, err
+	}
+	defer k.reading.end()
 	shaped := s.Shaped()
 	if k.shaped != shaped {
 		s.forgetHistory()
@@ -91,7 +93,15 @@ func (s *Session) history(ctx context.Context) (History, error) {
 	return list, nil
 }
 
-// forgetHistory empties the cache. The caller holds the cache's lock.
+// leaveHistory empties the cache of a session that is gone. A read in progress does it after itself.
+func (s *Session) leaveHistory() {
+	if s.kept.reading.try() {
+		defer s.kept.reading.end()
+		s.forgetHistory()
+	}
+}
+
+// forgetHistory empties the cache. The caller holds the cache's turn.
 func (s *Session) forgetHistory() {
 	k := &s.kept
 	s.g.kept.Add(int64(-k.bytes))
@@ -158,6 +168,9 @@ const maxWarmed = 256 << 10
 // reads for itself.
 const maxWarming = 2
 
+// maxWarm bounds the time in which a session is warmed.
+const maxWarm = 10 * time.Second
+
 // warmLater reads, in the background, what the session's next run receives, so that its message does not wait for it.
 // ended are the messages of the run before. A failure is left to the next message.
 func (g *Registry) warmLater(s *Session, ended []record.Message) {
@@ -180,8 +193,10 @@ func (g *Registry) warmLater(s *Session, ended []record.Message) {
 	g.work.Go(func() {
 		defer func() { <-g.warming }()
 		defer g.release(s)
-		_, _ = s.History(g.ctx)
-		_, _ = s.Ledger(g.ctx)
+		ctx, cancel := context.WithTimeout(g.ctx, maxWarm) // a reader that hangs would hold up the next message
+		defer cancel()
+		_, _ = s.History(ctx)
+		_, _ = s.Ledger(ctx)
 	})
 }
 

@@ -27,7 +27,8 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 		return nil, err
 	}
 	s := &Session{
-		ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), change: make(chan struct{}, 1),
+		ID: id, g: g, fence: taken.Fence, entry: e, gone: make(chan struct{}), change: make(turn, 1),
+		kept:   keptHistory{reading: make(turn, 1)},
 		record: loaded.Session, idleSince: time.Now(), ledger: keptLedger{known: taken.First()},
 	}
 	start := frames.Start{Stored: loaded.Stored, Outbox: loaded.Outbox}
@@ -58,9 +59,8 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 			closing, cancel := context.WithCancel(ctx)
 			cancel()
 			s.frames.Close(closing)
-			s.kept.mu.Lock()
-			defer s.kept.mu.Unlock()
-			s.forgetHistory() // adopt has read it
+			close(s.gone)
+			s.leaveHistory() // adopt has read it
 			return nil, err
 		}
 	} else if loaded.Resume != nil {

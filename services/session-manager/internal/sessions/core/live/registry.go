@@ -283,10 +283,7 @@ func (g *Registry) forget(list ...*Session) {
 	}
 	g.mu.Unlock()
 	for _, s := range list {
-		if s.kept.mu.TryLock() { // else [Session.History] forgets it
-			s.forgetHistory()
-			s.kept.mu.Unlock()
-		}
+		s.leaveHistory()
 	}
 }
 

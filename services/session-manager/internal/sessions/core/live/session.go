@@ -28,8 +28,8 @@ type Session struct {
 	entry  *entry
 	gone   chan struct{} // closed when the session has left the registry
 
-	// change holds a token during a change of the session, until the writer has its frames.
-	change chan struct{}
+	// change is held during a change of the session, until the writer has its frames.
+	change turn
 	lastN  int64 // N of the last durable frame; guarded by change
 
 	mu sync.Mutex // guards the fields below
@@ -99,17 +99,35 @@ func (s *Session) Record() record.Session {
 // Shaped counts the changes of superseded parts. A history read at another count is stale.
 func (s *Session) Shaped() int64 { return s.shaped.Load() }
 
-// lock admits one change at a time. It fails only with ctx's error.
-func (s *Session) lock(ctx context.Context) error {
+// turn is a lock with room for one holder, made with a capacity of 1, whose waiters can leave.
+type turn chan struct{}
+
+// take waits for the turn. It fails only with ctx's error.
+func (t turn) take(ctx context.Context) error {
 	select {
-	case s.change <- struct{}{}:
+	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (s *Session) unlock() { <-s.change }
+// try takes the turn if it is free.
+func (t turn) try() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t turn) end() { <-t }
+
+// lock admits one change at a time. It fails only with ctx's error.
+func (s *Session) lock(ctx context.Context) error { return s.change.take(ctx) }
+
+func (s *Session) unlock() { s.change.end() }
 
 // Commit implements [runs.Writer].
 func (s *Session) Commit(ctx context.Context, c record.Change, between crash.Point) error {
