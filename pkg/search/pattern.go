@@ -14,6 +14,7 @@ type Pattern struct {
 	finders  []finder  // finders of the literals
 	run      run       // searched if there are no literals
 	automata sync.Pool // values are *automaton, each used by one scan at a time
+	words    string    // the expression of [Pattern.Words]; empty unless the pattern is one literal text
 }
 
 // maxProgram is the maximum number of instructions of a compiled expression. Nested repetitions can exceed any limit,
@@ -28,7 +29,7 @@ func Compile(text string) (*Pattern, error) {
 		return nil, explain(err)
 	}
 	tree = withinLine(tree)
-	p := &Pattern{}
+	p := &Pattern{words: wholeWords(tree)}
 	if r := longRun(tree); r.rare() > 0 {
 		p.run = r
 	}
@@ -52,6 +53,28 @@ func Compile(text string) (*Pattern, error) {
 	}
 	p.automata.New = func() any { return newAutomaton(prog, classes) }
 	return p, nil
+}
+
+// Words returns the pattern that finds p only as whole words: no letter, digit or underscore stands on either side of a
+// match. ok is false unless p is one literal text, in which case only a guess of a whole word finds it.
+func (p *Pattern) Words() (words *Pattern, ok bool) {
+	if p.words == "" {
+		return nil, false
+	}
+	words, err := Compile(p.words)
+	return words, err == nil
+}
+
+func wholeWords(tree *syntax.Regexp) string {
+	if tree.Op != syntax.OpLiteral {
+		return ""
+	}
+	const other = `[^\pL\pM\pN_]`
+	text := regexp.QuoteMeta(string(tree.Rune))
+	if tree.Flags&syntax.FoldCase != 0 {
+		text = "(?i:" + text + ")"
+	}
+	return "(?:^|" + other + ")" + text + "(?:" + other + "|$)"
 }
 
 // longEnough is the length from which a run is rarer than a single character such as "_".

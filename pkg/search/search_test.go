@@ -299,3 +299,40 @@ func decoded(text string) string {
 	}
 	return plain
 }
+
+// Words finds literal texts only, and only as whole words.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ pattern, found, missed string }{
+		{"key", "key\na key=1\n(key)", "keys\nmonkey\nkey_1\n1key\nkey\u00e9\nkeye\u0301"},
+		{"key=", "key= 1\nkey=", "key=1\nmonkey= 1"},
+		{"(?i)K\u00e9y", "k\u00e9Y", "k\u00e9ys"},
+		{`a\.b`, "a.b", "axb\na.bc"},
+		{"[a]b(?:c)", "abc", "abcd"},
+	} {
+		p, err := search.Compile(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words, ok := p.Words()
+		if !ok {
+			t.Fatalf("%q has no words", c.pattern)
+		}
+		for text, want := range map[string]int{c.found: strings.Count(c.found, "\n") + 1, c.missed: 0} {
+			got := 0
+			err := words.Scan(t.Context(), strings.NewReader(text), func(int, []byte, int) bool { got++; return true })
+			if err != nil || got != want {
+				t.Errorf("%q in %q: %d lines, %v, want %d", c.pattern, text, got, err, want)
+			}
+		}
+	}
+	for _, pattern := range []string{"", "a?", "a|b", "^a", `\ba`, "a.", "[ab]c", "(a)", "a*"} {
+		p, err := search.Compile(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := p.Words(); ok {
+			t.Errorf("%q is a literal text", pattern)
+		}
+	}
+}

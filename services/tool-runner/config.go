@@ -96,7 +96,8 @@ type Config struct {
 	GlobFiles         int `toml:"glob_files"`
 	// IssueOutputBytes limits the updates of an issue in an answer of kaged.issue; the oldest are left out.
 	IssueOutputBytes int `toml:"issue_output_bytes"`
-	// HideOutsideCage omits matches of search.grep outside the caller's cage, instead of naming path and line.
+	// HideOutsideCage omits matches of search.grep and search.ast outside the caller's cage, instead of naming path and
+	// line; search.grep names whole words only.
 	HideOutsideCage bool `toml:"hide_outside_cage"`
 
 	// MemoryFiles, MemoryFileBytes and MemoryTotalBytes limit the notes of a project that memory.search reads: their

@@ -79,6 +79,7 @@ func searchGrep(d Deps) *tool.Entry {
 type grep struct {
 	call    *tool.Call
 	pattern *search.Pattern
+	outside *search.Pattern // for files outside the caller's cage; nil if these are not searched
 	mode    string
 	limits  SearchLimits
 	found   *matches[grepMatch]
@@ -103,6 +104,10 @@ func (d Deps) grep(ctx context.Context, call *tool.Call, p *searchGrepParams) (s
 	g := &grep{
 		call: call, pattern: pattern, mode: p.OutputMode, limits: limits,
 		found: newMatches[grepMatch](limits.OutputBytes, int(p.HeadLimit)),
+	}
+	if !call.Access.Uncaged() && !limits.HideOutside {
+		// A match tells that the file has the text. Any other pattern would let an agent read the file, bit by bit.
+		g.outside, _ = pattern.Words()
 	}
 	bounded, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
@@ -141,16 +146,18 @@ func (g *grep) visit(ctx context.Context, folder *walk.Folder, names []string) {
 func (g *grep) scan(ctx context.Context, path func() paths.Path, r io.Reader) {
 	var found fileMatches[grepMatch]
 	outside, content := false, g.mode == modeContent
-	caged := !g.call.Access.Uncaged()
+	caged, pattern := !g.call.Access.Uncaged(), g.pattern
 	if caged {
 		file := path()
 		found.file, outside = file.Show, !g.call.Access.Allows(file.Abs(), false)
-		if outside && g.limits.HideOutside {
-			return
+		if outside {
+			if pattern = g.outside; pattern == nil {
+				return
+			}
 		}
 	}
 	// The matches found before a read error are kept.
-	_ = g.pattern.Scan(ctx, r, func(line int, text []byte, at int) bool {
+	_ = pattern.Scan(ctx, r, func(line int, text []byte, at int) bool {
 		if found.count++; found.count == 1 {
 			if !caged {
 				found.file = path().Show
