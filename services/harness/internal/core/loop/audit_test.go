@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -315,6 +316,24 @@ func TestSnapshot(t *testing.T) {
 				t.Errorf("the snapshot of request %d matches request %d: got %t, want %t", i, j, got, i == j)
 			}
 		}
+	}
+}
+
+// Snapshots of different conversations with the same tools have one copy of the schemas, and see a change in place.
+func TestSnapshotsShareSchemas(t *testing.T) {
+	requests := [2]llm.Request{}
+	var snapshots [2]snapshot
+	for i := range requests {
+		requests[i].Tools = []llm.Tool{{Name: "file.read", Schema: []byte(`{"type":"object"}`)}}
+		snapshots[i].take(&requests[i])
+	}
+	first, second := snapshots[0].tools[0].schema.Value(), snapshots[1].tools[0].schema.Value()
+	if unsafe.StringData(first) != unsafe.StringData(second) {
+		t.Error("two snapshots have a copy each of the same schema")
+	}
+	requests[0].Tools[0].Schema[2] = 'T'
+	if snapshots[0].matches(&requests[0]) || !snapshots[1].matches(&requests[1]) {
+		t.Error("a schema that was changed in place counts as the same, or changed another request")
 	}
 }
 

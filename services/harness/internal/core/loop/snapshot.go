@@ -2,13 +2,14 @@ package loop
 
 import (
 	"slices"
+	"unique"
 
 	"kaged.dev/pkg/llm"
 )
 
 // snapshot is a copy of a request as a model is given it. It tells whether a later request is the same or begins the
-// same. Strings cannot change, so a copy shares their memory. Bytes are copied. The zero value is the snapshot of no
-// request.
+// same. Strings cannot change, so a copy shares their memory. Bytes are copied; equal schemas, which sessions have in
+// common, are one copy. The zero value is the snapshot of no request.
 type snapshot struct {
 	taken     bool
 	maxOutput int
@@ -20,7 +21,10 @@ type snapshot struct {
 	list      []llm.Message // the conversation of messages
 }
 
-type toolCopy struct{ name, description, schema string }
+type toolCopy struct {
+	name, description string
+	schema            unique.Handle[string]
+}
 
 type messageCopy struct {
 	of     llm.Message // the message itself
@@ -54,7 +58,7 @@ func (s *snapshot) take(req *llm.Request) (continues bool) {
 		s.system = slices.Clone(req.System)
 		s.tools = make([]toolCopy, len(req.Tools))
 		for i, t := range req.Tools {
-			s.tools[i] = toolCopy{t.Name, t.Description, string(t.Schema)}
+			s.tools[i] = toolCopy{t.Name, t.Description, unique.Make(string(t.Schema))}
 		}
 	}
 	s.note = req.Note
@@ -88,7 +92,7 @@ func (s *snapshot) matches(req *llm.Request) bool {
 func (s *snapshot) sameParameters(req *llm.Request) bool {
 	return s.maxOutput == req.MaxOutputTokens && s.cacheKey == req.CacheKey && slices.Equal(s.system, req.System) &&
 		slices.EqualFunc(s.tools, req.Tools, func(c toolCopy, t llm.Tool) bool {
-			return c.name == t.Name && c.description == t.Description && c.schema == string(t.Schema)
+			return c.name == t.Name && c.description == t.Description && c.schema.Value() == string(t.Schema)
 		})
 }
 
