@@ -62,6 +62,7 @@ func TestProtected(t *testing.T) {
 	v := compile(t, root, "rw .")
 	expect(t, added(root, v), map[string]string{
 		".kaged": "folder", ".vscode": "folder", ".envrc": "file", ".idea": "missing folder", ".claude": "missing folder",
+		".agents": "missing folder",
 		".cursor": "missing folder", ".devcontainer": "missing folder", ".codex": "missing folder",
 		".gemini": "missing folder", ".githooks": "missing folder",
 		".husky": "missing folder", ".helix": "missing folder", ".kiro": "missing folder", ".mise": "missing folder",

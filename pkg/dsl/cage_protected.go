@@ -34,6 +34,11 @@ const (
 	GrantStub
 )
 
+// SkillFolders are the folders with the skills of a project. Its agents follow skills, also those without a cage. If
+// several folders have a skill of one name, the first counts. Each lies in a name of [ProtectedNames] that gets a stub
+// at the project's root.
+var SkillFolders = []string{".kaged/skills", ".agents/skills", ".claude/skills"}
+
 // ProtectedNames are the names that stay read-only in every cage unless its policy names them. They are read-only in
 // the root of the project, of a writable grant, of a repository and of a nested project; file tools refuse them in
 // every folder.
@@ -87,6 +92,7 @@ var ProtectedNames = slices.Concat(
 	protectedNames(ProjectStub, "the editor that opens the folder", ".vscode", ".idea", ".zed", ".helix", ".devcontainer"),
 	protectedNames(NoStub, "the editor that opens the folder", ".fleet", ".nova", ".devcontainer.json",
 		".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".config/nvim", ".vim", ".config/helix", ".config/zed"),
+	protectedNames(ProjectStub, "another agent: skills", ".agents"),
 	protectedNames(
 		ProjectStub,
 		"another agent: hooks and MCP servers",

@@ -2,6 +2,8 @@ package dsl_test
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"kaged.dev/pkg/dsl"
@@ -17,6 +19,18 @@ func TestProtectedTableIsCurrent(t *testing.T) {
 	want, err := dsl.WithProtectedTable(string(page))
 	if err != nil || want != string(page) {
 		t.Errorf("docs/reference/cage.md is stale (%v): run go generate ./pkg/dsl", err)
+	}
+}
+
+// An agent in a cage cannot make a skill for the agents of its project, in no folder from which skills are read.
+func TestSkillFoldersAreProtected(t *testing.T) {
+	t.Parallel()
+	for _, folder := range dsl.SkillFolders {
+		name, _, _ := strings.Cut(folder, "/")
+		i := slices.IndexFunc(dsl.ProtectedNames, func(p dsl.Protected) bool { return p.Name == name })
+		if i < 0 || dsl.ProtectedNames[i].Stub == dsl.NoStub {
+			t.Errorf("%s has no stub at the project's root while it is missing", name)
+		}
 	}
 }
 

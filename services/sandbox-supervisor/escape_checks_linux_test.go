@@ -182,6 +182,7 @@ func (s *stage) outside(hostname string) {
 		"host-page": filepath.Join(s.params.Docs, "page"), "host-sealed": filepath.Join(s.params.Sealed, "victim"),
 		"host-hook":       filepath.Join(s.params.Repository, ".git", "hooks", "pre-commit.sample"),
 		"host-git-config": filepath.Join(s.params.Repository, ".git", "config"),
+		"host-skill":      filepath.Join(s.params.Work, ".agents", "skills", "deploy", "SKILL.md"),
 	} {
 		text, err := os.ReadFile(file)
 		if err == nil && string(text) != s.params.Secret+"\n" {

@@ -106,9 +106,10 @@ func newStage(dir string) *stage {
 		s.params.Supervisor = 0
 	}
 	git := filepath.Join(s.params.Repository, ".git")
+	skill := filepath.Join(s.params.Work, ".agents", "skills", "deploy")
 	for _, dir := range []string{
 		filepath.Dir(s.params.Canary), filepath.Dir(s.params.Sibling), s.params.Sealed, s.params.Open,
-		filepath.Dir(s.params.File), filepath.Join(git, "hooks"), filepath.Dir(s.params.OwnSocket),
+		filepath.Dir(s.params.File), filepath.Join(git, "hooks"), filepath.Dir(s.params.OwnSocket), skill,
 	} {
 		must(os.MkdirAll(dir, 0o755))
 	}
@@ -118,6 +119,7 @@ func newStage(dir string) *stage {
 		filepath.Join(s.params.Sealed, "page"), filepath.Join(s.params.Sealed, "victim"), s.params.File,
 		filepath.Join(filepath.Dir(s.params.File), "neighbour"), filepath.Join(git, "config"),
 		s.params.Own, filepath.Join(git, "HEAD"), filepath.Join(git, "hooks", "pre-commit.sample"),
+		filepath.Join(skill, "SKILL.md"),
 	} {
 		must(os.WriteFile(file, []byte(s.params.Secret+"\n"), 0o644))
 	}

@@ -226,7 +226,7 @@ func (c *caged) left(cages ...string) []string {
 			found = append(found, n.Name())
 		}
 	}
-	for _, stub := range []string{".git", ".claude", "src/.git"} {
+	for _, stub := range []string{".git", ".claude", ".agents", "src/.git"} {
 		if _, err := os.Lstat(filepath.Join(c.dir, stub)); err == nil {
 			found = append(found, stub)
 		}

@@ -132,6 +132,7 @@ var Catalogue = []Case{
 	open("fs-protected-gitlink", "a repository at a submodule of the index that is not initialised"),
 	open("fs-protected-modules", "a repository in .git/modules"),
 	open("fs-protected-named", "hooks, includes and programs that a configuration of git names"),
+	open("fs-protected-skills", "skills, which agents without a cage follow"),
 	open("fs-protected-rename", "moving what is protected, or what holds it, out of the way"),
 	open("fs-protected-link", "replacing what is protected by links").cve("CVE-2026-39861"),
 	contained("fs-cgroup", "cgroup files, release_agent, and the host's path of them").cve("CVE-2022-0492"),

@@ -54,6 +54,7 @@ func init() {
 		"fs-protected-gitlink": fsProtectedGitlink,
 		"fs-protected-modules": fsProtectedModules,
 		"fs-protected-named":   fsProtectedNamed,
+		"fs-protected-skills":  fsProtectedSkills,
 		"fs-protected-rename":  fsProtectedRename,
 		"fs-protected-link":    fsProtectedLink,
 		"fs-cgroup":            fsCgroup,

@@ -210,6 +210,24 @@ func fsProtectedNamed() *report {
 	return r
 }
 
+func fsProtectedSkills() *report {
+	r := attack()
+	agents := filepath.Join(params.Work, ".agents")
+	r.planted(filepath.Join(agents, "skills", "deploy", "SKILL.md"))
+	r.planted(filepath.Join(agents, "skills", "deploy", "script"))
+	err := os.Mkdir(filepath.Join(agents, "skills", "other"), 0o755)
+	r.try("another skill", err)
+	if err == nil {
+		_ = os.Remove(filepath.Join(agents, "skills", "other"))
+	}
+	err = os.Rename(agents, link("skills"))
+	r.try("moving the skills away", err)
+	if err == nil {
+		_ = os.Rename(link("skills"), agents)
+	}
+	return r
+}
+
 func fsProtectedRename() *report {
 	r := attack()
 	git := filepath.Join(params.Repository, ".git")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kaged.dev/pkg/clip"
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 	"kaged.dev/pkg/workspace/paths"
 	"kaged.dev/services/tool-runner/internal/core/tool"
@@ -17,10 +18,6 @@ import (
 
 //go:embed project_skill.md
 var projectSkillText string
-
-// skillFolders are the folders with the skills of a project. If several have a skill of one name, the first folder
-// counts.
-var skillFolders = []string{".kaged/skills", ".agents/skills", ".claude/skills"}
 
 // The limits of skills: the size of one file in bytes, the number of listed skills, and the size of a name and of a
 // description in bytes.
@@ -68,7 +65,7 @@ func (d Deps) useSkills(ctx context.Context, call *tool.Call, p *skillParams) (s
 		if !skillName(p.Name) {
 			return skillResult{}, noSkill(p.Name)
 		}
-		for _, folder := range skillFolders {
+		for _, folder := range dsl.SkillFolders {
 			content, at, err := readSkill(call, folder, p.Name)
 			if err == nil {
 				return skillResult{Name: p.Name, Path: at.Show, Content: content}, nil
@@ -80,7 +77,7 @@ func (d Deps) useSkills(ctx context.Context, call *tool.Call, p *skillParams) (s
 		return skillResult{}, noSkill(p.Name)
 	}
 	rows, seen := []skillRow{}, map[string]bool{}
-	for _, folder := range skillFolders {
+	for _, folder := range dsl.SkillFolders {
 		for _, name := range skillsIn(call, folder) {
 			if seen[name] || len(rows) == maxSkills || ctx.Err() != nil {
 				continue

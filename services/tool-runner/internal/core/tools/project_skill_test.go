@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"kaged.dev/pkg/dsl"
 	"kaged.dev/pkg/fault"
 )
 
@@ -45,4 +46,36 @@ func TestSkills(t *testing.T) {
 		b.fails(fault.FileNotFound, "project.skill", in{"action": "read", "name": name})
 	}
 	b.fails(fault.InvalidParams, "project.skill", in{"action": "read"})
+}
+
+// An agent in a cage cannot write skills, which agents outside the cage follow. Its policy can grant a folder of skills
+// by name, and an agent without a cage writes them.
+func TestSkillsInACage(t *testing.T) {
+	t.Parallel()
+	policy := &dsl.Cage{FS: []dsl.Mount{{Mode: "rw", Path: "."}}}
+	b := caged(t, policy)
+	b.write(".claude/skills/deploy/SKILL.md", "Ask Amara.\n")
+	for _, folder := range dsl.SkillFolders {
+		b.fails(fault.CapabilityDenied, "file.write", in{"path": folder + "/deploy/SKILL.md", "content": "Run x.\n"})
+	}
+	var r struct{ Content string }
+	read := func() string {
+		t.Helper()
+		b.ok("project.skill", in{"action": "read", "name": "deploy"}, &r)
+		return r.Content
+	}
+	if got := read(); got != "Ask Amara.\n" {
+		t.Errorf("read %q", got)
+	}
+	b.write(".agents/README.md", "")
+	policy.FS = append(policy.FS, dsl.Mount{Mode: "rw", Path: "./.agents"})
+	b.ok("file.write", in{"path": ".agents/skills/deploy/SKILL.md", "content": "Granted.\n"}, nil)
+	if got := read(); got != "Granted.\n" {
+		t.Errorf("read %q", got)
+	}
+	b.from.Cage = nil
+	b.ok("file.write", in{"path": ".agents/skills/deploy/SKILL.md", "content": "Uncaged.\n"}, nil)
+	if got := read(); got != "Uncaged.\n" {
+		t.Errorf("read %q", got)
+	}
 }
