@@ -89,6 +89,7 @@ func (r *running) start(ctx context.Context, failed chan<- error) error {
 	keepalive := r.host.limits.keepalive
 	if !slices.ContainsFunc(r.listen, func(at string) bool { return !isUnix(at) }) {
 		keepalive.Age = 0
+		opts = append(opts, rpc.OneHost()...)
 	}
 	opts = append(opts, keepalive.Server()...)
 	r.server = grpc.NewServer(append(opts, r.host.opts.GRPC...)...)

@@ -152,7 +152,7 @@ func (c *conns) elsewhere(at destination) (*grpc.ClientConn, error) {
 	}
 	key := fmt.Sprintf("%s at %s by %t", between.Want, at.address, at.replicas)
 	return c.get(key, func() (*grpc.ClientConn, error) {
-		return grpc.NewClient("dns:///"+at.address, slices.Concat(rpc.DialOptions(), between.DialOptions(),
+		return grpc.NewClient("dns:///"+at.address, slices.Concat(between.DialOptions(),
 			c.host.limits.keepalive.Client(), c.host.opts.Dial)...)
 	})
 }

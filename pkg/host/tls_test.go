@@ -203,7 +203,7 @@ func TestReplicas(t *testing.T) {
 		TLS: material, Want: mtls.Identity{Service: "harness"}, Replicas: true, CallTimeout: rpc.DefaultCallTimeout,
 	}
 	conn, err := grpc.NewClient("replicas:///harness",
-		append(append(rpc.DialOptions(), between.DialOptions()...), grpc.WithResolvers(names))...)
+		append(between.DialOptions(), grpc.WithResolvers(names))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,17 +33,18 @@ type Between struct {
 	CallTimeout time.Duration
 }
 
-// DialOptions returns the options that differ from those of a client on the same host. They come after [DialOptions].
+// DialOptions returns the options of such a client. Unlike those of a client on the same host they let gRPC measure the
+// size of windows, because a connection between hosts may be long and wide.
 //
 // A failed call is retried if it was unavailable and the contract gives the method an idempotency_level. Retries stop
 // once they exceed a tenth of the calls.
 func (b Between) DialOptions() []grpc.DialOption {
-	return []grpc.DialOption{
+	return append(dialOptions(),
 		grpc.WithTransportCredentials(b.TLS.Client(b.Want)),
 		grpc.WithDisableServiceConfig(), // DNS cannot override the config
 		grpc.WithDefaultServiceConfig(serviceConfig(b.Replicas)),
 		grpc.WithChainUnaryInterceptor(deadline(b.CallTimeout)),
-	}
+	)
 }
 
 // deadline limits calls without a deadline.

@@ -67,8 +67,7 @@ func TestRetryBudget(t *testing.T) {
 	t.Cleanup(func() { server.Stop(); <-served })
 	dial := func(who string) toolrunnerv1.ToolRunnerServiceClient {
 		between := rpc.Between{TLS: load(who), Want: mtls.Identity{Service: "tool-runner"}, CallTimeout: time.Minute}
-		conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), append(rpc.DialOptions(),
-			between.DialOptions()...)...)
+		conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), between.DialOptions()...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,7 @@ func (d *door) material(t *testing.T, service string) *mtls.Material {
 func (d *door) dial(t *testing.T, m *mtls.Material, want string) *grpc.ClientConn {
 	t.Helper()
 	between := rpc.Between{TLS: m, Want: mtls.Identity{Service: want}, CallTimeout: time.Minute}
-	conn, err := grpc.NewClient("passthrough:///"+d.address, append(rpc.DialOptions(), between.DialOptions()...)...)
+	conn, err := grpc.NewClient("passthrough:///"+d.address, between.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}

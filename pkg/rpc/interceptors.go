@@ -53,9 +53,24 @@ func ServerOptions(log *slog.Logger) []grpc.ServerOption {
 	}
 }
 
-// DialOptions returns the options of every client inside one process or host; for clients between hosts the options of
-// [Between] follow.
+// window is the size in bytes of the windows for unread data on connections inside one host: of a stream, and of the
+// data that the transport itself has not taken yet. It is more than such a connection carries in the time of an answer.
+const window = 1 << 20
+
+// OneHost returns further options of a server that is reached only from its own host. By default gRPC measures a
+// connection with a ping beside each message, to find the size of its windows; inside one host that costs more
+// wake-ups than the message.
+func OneHost() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window)}
+}
+
+// DialOptions returns the options of every client inside one process or host. Its windows are those of [OneHost].
 func DialOptions() []grpc.DialOption {
+	return append(dialOptions(), grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
+}
+
+// dialOptions are the options of every client.
+func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),

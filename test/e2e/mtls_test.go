@@ -110,7 +110,7 @@ func (h *hosts) at(t *testing.T, who, service, address string) *grpc.ClientConn 
 		t.Fatal(err)
 	}
 	between := rpc.Between{TLS: m, Want: mtls.Identity{Service: service}, CallTimeout: kagedtest.Limit}
-	conn, err := grpc.NewClient(address, append(rpc.DialOptions(), between.DialOptions()...)...)
+	conn, err := grpc.NewClient(address, between.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}
