@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -74,12 +73,10 @@ func (c *Conn) Close() error { return c.file.Close() }
 // read, or while a Send waits, the peer only sees the connection's end.
 func (c *Conn) End() error {
 	if c.send.TryLock() {
-		data, err := json.Marshal(Frame{Op: OpEnd})
-		if err == nil {
-			_ = c.raw.Control(func(fd uintptr) {
-				_ = unix.Sendmsg(int(fd), append([]byte{last}, data...), nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-			})
-		}
+		data := Frame{Op: OpEnd}.append([]byte{last})
+		_ = c.raw.Control(func(fd uintptr) {
+			_ = unix.Sendmsg(int(fd), data, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		})
 		c.send.Unlock()
 	}
 	return c.Close()
@@ -88,10 +85,7 @@ func (c *Conn) End() error {
 // Send sends a frame with descriptors, which the caller closes. It blocks while the other end does not read, at most
 // for Patience.
 func (c *Conn) Send(f Frame, fds ...int) error {
-	data, err := json.Marshal(f)
-	if err != nil {
-		return fmt.Errorf("frame %s: %w", f.Op, err)
-	}
+	data := f.append(nil)
 	if len(data) > Max || len(fds) > MaxFiles {
 		return fmt.Errorf("frame %s is too large: %d bytes, %d files", f.Op, len(data), len(fds))
 	}
@@ -158,10 +152,8 @@ func (c *Conn) Receive() (f Frame, fds []int, err error) {
 			break
 		}
 	}
-	if err := json.Unmarshal(data, &f); err != nil {
-		return Frame{}, fds, fmt.Errorf("a frame does not parse: %w", err)
-	}
-	return f, fds, nil
+	f, err = parse(data)
+	return f, fds, err
 }
 
 // receivePacket reads one packet into c.buf and returns its length, at least 1.

@@ -62,6 +62,50 @@ func TestFramesArriveWhole(t *testing.T) {
 	})
 }
 
+// Every field of a frame arrives, and a frame with a byte less or more is refused.
+func TestFieldsArrive(t *testing.T) {
+	t.Parallel()
+	var want Frame
+	fill(reflect.ValueOf(&want).Elem())
+	packed := want.append(nil)
+	if got, err := parse(packed); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v became %+v, %v", want, got, err)
+	}
+	for n := range packed {
+		if got, err := parse(packed[:n]); err == nil {
+			t.Errorf("the first %d of %d bytes are the frame %+v", n, len(packed), got)
+		}
+	}
+	if _, err := parse(append(packed, 0)); err == nil {
+		t.Error("a byte after the frame was taken")
+	}
+}
+
+// fill sets every field to another value than zero.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			fill(field)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0))
+		fill(v.Index(1))
+	case reflect.String:
+		v.SetString("a\x00é")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int:
+		v.SetInt(-1 << 40)
+	default:
+		v.SetUint(1<<(v.Type().Bits()-1) + 1)
+	}
+}
+
 // Descriptors arrive with their frame, open and with close-on-exec, also with a frame of many packets.
 func TestDescriptorsTravel(t *testing.T) {
 	t.Parallel()
@@ -144,9 +188,9 @@ func TestEndComesLast(t *testing.T) {
 // A frame above the size limit is refused by its sender and by its receiver, and garbage gives an error and never a
 // crash.
 func FuzzReceive(f *testing.F) {
-	f.Add([]byte("\x00{}"))
-	f.Add([]byte("\x00{\"op\":\"start\",\"argv\":[\"true\"]}"))
-	f.Add([]byte("\x01{\"op\":"))
+	f.Add(Frame{}.append([]byte{last}))
+	f.Add(Frame{Op: OpStart, Argv: []string{"true"}, Terminal: &Size{80, 24}}.append([]byte{last}))
+	f.Add(Frame{Op: OpStart, Dir: "/"}.append([]byte{more}))
 	f.Add([]byte("\x00null"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
