@@ -121,7 +121,9 @@ func (s *Server) onForker(do func()) {
 func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	go s.reap()
 	if err := s.conn.Send(ready, files...); err == nil {
-		ordered = s.serve()
+		over := make(chan bool, 1)
+		go s.serve(over)
+		ordered = <-over
 	}
 	if !s.opts.Inner {
 		s.end()
@@ -129,21 +131,25 @@ func (s *Server) Serve(ready frame.Frame, files ...int) (ordered bool) {
 	return ordered
 }
 
-// serve handles the supervisor's requests until it ends. It reports whether the end was announced.
-func (s *Server) serve() (ordered bool) {
+// serve handles the supervisor's requests until it ends, and then sends over whether the end was announced. It starts
+// one command at most: another goroutine goes on meanwhile, because a hanging network folder must not delay the killing
+// of other commands.
+func (s *Server) serve(over chan<- bool) {
 	for {
 		f, fds, err := s.conn.Receive()
 		if err != nil {
-			return false
+			over <- false
+			return
 		}
 		if f.Op == frame.OpEnd {
 			closeAll(fds)
-			return true
+			over <- true
+			return
 		}
 		if f.Op == frame.OpStart {
-			// In a goroutine: a hanging network folder must not delay the killing of other commands.
-			go s.start(f, fds)
-			continue
+			go s.serve(over) // and not the start, which would wait until this goroutine has none to receive
+			s.start(f, fds)
+			return
 		}
 		closeAll(fds)
 		if f.Op == frame.OpConnect {
