@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"kaged.dev/pkg/contract"
 	"kaged.dev/services/sandbox-supervisor/internal/adapter/stdio"
 	"kaged.dev/services/sandbox-supervisor/internal/core"
@@ -63,6 +65,14 @@ func (p *process) begin(pid int, fds []int) {
 
 // pidOf returns the id of a pidfd's process as seen by this process, 0 for an ended one.
 func pidOf(fd int) int {
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_PID}
+	switch err := unix.IoctlPidfdInfo(fd, &info); err {
+	case nil:
+		return int(info.Pid)
+	case unix.ESRCH:
+		return 0
+	}
+	// Linux before 6.13 has only the text, which costs the opening of a file.
 	data, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(fd))
 	if err != nil {
 		return 0
