@@ -315,17 +315,11 @@ func TestAttempts(t *testing.T) {
 			}
 			watched <- reason
 		}()
-		heard := make(chan struct{})
-		go func() {
-			defer close(heard)
-			if err := e.Refused(show(&refused)); err != nil {
-				t.Error(err)
-			}
-		}()
+		e.Refused(show(&refused))
 		synctest.Wait()
 		b.attempt(contract.Attempt{Target: "b:1"})
 		b.processes[0].exit(End{})
-		<-heard
+		e.Wait()
 		for i := range 1000 {
 			b.attempt(contract.Attempt{Target: fmt.Sprint(i)}) // attempt must not block without readers
 		}

@@ -65,6 +65,7 @@ func (f *fake) Hidden() bool            { return false }
 func (f *fake) CloseInput()             { f.note("eof") }
 func (f *fake) Share() string           { return "" }
 func (f *fake) Unshare()                {}
+func (f *fake) Close()                  { f.note("close") }
 
 func (f *fake) Copy(sink func(Stream, []byte)) {
 	sink(Stdout, []byte("a"))

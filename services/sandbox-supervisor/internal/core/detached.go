@@ -109,7 +109,9 @@ func (s *Supervisor) launch(ctx context.Context, d *Detached) {
 			d.tail.write(data)
 			return nil
 		})
-		s.retire(d, d.exec.Wait())
+		exit := d.exec.Wait()
+		d.exec.Close()
+		s.retire(d, exit)
 	}()
 }
 

@@ -51,9 +51,9 @@ func (e *Exec) cageID() string {
 	return e.cage.spec.ID
 }
 
-// Copy passes the command's output to sink, one call at a time, and returns when the command has ended and all its
-// output was passed. While sink blocks, the command blocks. After a failure of sink, output is discarded, so that the
-// end of the command is not delayed.
+// Copy passes the command's output to sink, one call at a time, and returns when all its output was passed; the command
+// may run on without output. While sink blocks, the command blocks. After a failure of sink, output is discarded, so
+// that the end of the command is not delayed. [Exec.Wait] and [Exec.Close] must follow.
 func (e *Exec) Copy(sink func(Stream, []byte) error) {
 	failed := false
 	e.process.Copy(func(s Stream, data []byte) {
@@ -63,16 +63,20 @@ func (e *Exec) Copy(sink func(Stream, []byte) error) {
 	})
 }
 
-// Refused passes the network attempts refused by the command's cage to sink, one call at a time. It returns when the
-// command has ended and all are delivered, or with an error of sink. Commands of one cage share its network, so an
-// attempt may be another command's.
-func (e *Exec) Refused(sink func(contract.Attempt) error) error {
-	return e.refused.drain(context.Background(), e.gone, sink)
-}
+// Close releases the command's files. It may wait for a slow device, so a caller who waits for the end of the command
+// is told first.
+func (e *Exec) Close() { e.process.Close() }
 
-// Wait returns the end of the command, when it and its descendants have ended.
+// Refused passes the network attempts refused by the command's cage to sink from now on, one call at a time, until sink
+// fails. It returns at once. Commands of one cage share its network, so an attempt may be another command's.
+func (e *Exec) Refused(sink func(contract.Attempt) error) { e.refused.deliver(sink) }
+
+// Wait returns the end of the command, when it and its descendants have ended and all refused attempts are delivered.
 func (e *Exec) Wait() contract.Exit {
 	<-e.gone
+	if e.refused != nil {
+		e.refused.settle()
+	}
 	return e.exit
 }
 

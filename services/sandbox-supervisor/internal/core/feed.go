@@ -12,9 +12,11 @@ import (
 type feed struct {
 	wake chan struct{} // capacity 1
 
-	mu      sync.Mutex
-	waiting []contract.Attempt // the first of each kind, in order, with the count of its attempts
-	kinds   map[kind]int
+	mu        sync.Mutex
+	waiting   []contract.Attempt // the first of each kind, in order, with the count of its attempts
+	kinds     map[kind]int
+	sink      func(contract.Attempt) error // of deliver; nil without it and after its failure
+	delivered chan struct{}                // closed at the end of deliver's goroutine; nil if it does not run
 }
 
 // kind identifies equal attempts.
@@ -49,6 +51,7 @@ func (f *feed) put(a contract.Attempt) {
 	}
 	f.kinds[k] = len(f.waiting)
 	f.waiting = append(f.waiting, a)
+	f.begin()
 	select {
 	case f.wake <- struct{}{}:
 	default:
@@ -84,4 +87,57 @@ func (f *feed) drain(ctx context.Context, done <-chan struct{}, sink func(contra
 			return ctx.Err()
 		}
 	}
+}
+
+// deliver passes attempts to sink, one call at a time, until sink fails. It returns at once; a goroutine calls sink,
+// which exists only while attempts wait, because most commands have none. Call it once, and instead of drain.
+func (f *feed) deliver(sink func(contract.Attempt) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sink = sink
+	f.begin()
+}
+
+// settle returns when all attempts are delivered.
+func (f *feed) settle() {
+	f.mu.Lock()
+	delivered := f.delivered
+	f.mu.Unlock()
+	if delivered != nil {
+		<-delivered
+	}
+}
+
+// begin starts the goroutine of deliver if attempts wait for it. The caller holds f.mu.
+func (f *feed) begin() {
+	if f.sink == nil || f.delivered != nil || len(f.waiting) == 0 {
+		return
+	}
+	f.delivered = make(chan struct{})
+	go f.run()
+}
+
+// run delivers the waiting attempts.
+func (f *feed) run() {
+	for more := true; more; {
+		failed := false
+		for _, a := range f.take() {
+			failed = failed || f.sink(a) != nil
+		}
+		more = f.rest(failed)
+	}
+}
+
+// rest ends the goroutine of deliver, unless attempts wait.
+func (f *feed) rest(failed bool) (more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if failed {
+		f.sink = nil
+	} else if len(f.waiting) > 0 {
+		return true
+	}
+	close(f.delivered)
+	f.delivered = nil
+	return false
 }

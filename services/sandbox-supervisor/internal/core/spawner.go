@@ -28,10 +28,11 @@ type Process interface {
 	Exited() <-chan struct{}
 	// End returns the outcome; call it after Exited.
 	End() End
-	// Copy passes the process's output to sink, one call at a time, and returns at the end of the output, when the process
-	// has ended. It reads only as fast as sink returns, which slows the process down. At the end it closes the process's
-	// files.
+	// Copy passes the process's output to sink, one call at a time, and returns at the end of the output, which can come
+	// before that of the process. It reads only as fast as sink returns, which slows the process down.
 	Copy(sink func(Stream, []byte))
+	// Close closes the process's files; call it after Copy and Exited.
+	Close()
 	// Write writes to the standard input, and blocks until it is read. It fails when the input is closed.
 	Write(data []byte) error
 	// CloseInput ends the standard input.

@@ -38,10 +38,10 @@ func New(spawner Spawner, cages Cages, limits Limits) *Supervisor {
 	}
 }
 
-// Start starts a command. When ctx ends, the command is ended; the caller must always call [Exec.Copy]. Start fails
-// with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there are too many cages, and
-// unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and with conflict if the cage
-// is another session's or has another policy.
+// Start starts a command. When ctx ends, the command is ended; the caller must always call [Exec.Copy], [Exec.Wait] and
+// [Exec.Close]. Start fails with invalid_params, shell_spawn_failed, rate_limited when too many commands run or there
+// are too many cages, and unavailable. One with a cage fails with cage_policy_invalid and cage_unavailable too, and
+// with conflict if the cage is another session's or has another policy.
 func (s *Supervisor) Start(ctx context.Context, c Command) (*Exec, error) {
 	e := &Exec{id: ident.New(), command: c, refused: newFeed()}
 	if err := s.start(ctx, ctx, e); err != nil {

@@ -16,8 +16,7 @@ import (
 
 type execStream = grpc.BidiStreamingServer[sandboxsupervisorv1.ExecRequest, sandboxsupervisorv1.ExecEvent]
 
-// Exec runs one command. A second goroutine receives the caller's requests and ends with the stream. Another reports
-// the refusals of the command's cage and ends with the command.
+// Exec runs one command. A second goroutine receives the caller's requests and ends with the stream.
 func (s *Server) Exec(stream execStream) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -49,14 +48,10 @@ func (s *Server) Exec(stream execStream) error {
 			cancel(err)
 		}
 	}()
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		_ = exec.Refused(func(a contract.Attempt) error { return events.Send(refusedToProto(a)) })
-	}()
+	exec.Refused(func(a contract.Attempt) error { return events.Send(refusedToProto(a)) })
 	exec.Copy(func(from core.Stream, data []byte) error { return events.Send(outputToProto(from, data)) })
+	defer exec.Close()
 	exit := exec.Wait()
-	<-told
 	if refused := (*fault.Error)(nil); errors.As(context.Cause(ctx), &refused) {
 		return refused
 	}

@@ -156,6 +156,9 @@ func (p *process) End() core.End { return p.end }
 // Copy implements core.Process.
 func (p *process) Copy(sink func(core.Stream, []byte)) { p.streams.Copy(sink, p.ended) }
 
+// Close implements core.Process.
+func (p *process) Close() { p.streams.Close() }
+
 // Write implements core.Process.
 func (p *process) Write(data []byte) error { return p.streams.Write(data) }
 

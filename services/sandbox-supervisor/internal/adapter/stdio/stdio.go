@@ -44,6 +44,7 @@ type Streams struct {
 	closed bool       // whether Close was called
 	inLine bool       // whether the last input to the terminal lacked a line end
 	over   bool       // whether End was called
+	silent bool       // whether no process had the terminal open when it was last read
 
 	offer *handover.Offer // the offer of input and standard output, nil without one
 	back  chan struct{}   // closed when the offer was withdrawn
@@ -101,22 +102,9 @@ func Pipes(merge bool) (_ *Streams, theirs [3]*os.File, err error) {
 	return s, theirs, nil
 }
 
-// pipe returns a pipe that no other process inherits.
-func pipe() (r, w int, err error) {
-	var p [2]int
-	syscall.ForkLock.RLock() // for systems without an atomic close-on-exec flag
-	defer syscall.ForkLock.RUnlock()
-	if err := unix.Pipe(p[:]); err != nil {
-		return -1, -1, err
-	}
-	unix.CloseOnExec(p[0])
-	unix.CloseOnExec(p[1])
-	return p[0], p[1], nil
-}
-
-// pollable returns a file with deadlines for a descriptor.
+// pollable returns a file with deadlines for a descriptor that has no other flags.
 func pollable(fd int, name string) (*os.File, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_NONBLOCK); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
@@ -178,42 +166,55 @@ func (s *Streams) owned() []output {
 func (s *Streams) End(wait time.Duration) {
 	s.mu.Lock()
 	s.over = true
+	silent := s.silent
 	if s.withdraw() && s.input != nil {
 		_ = s.input.SetWriteDeadline(time.Unix(1, 0))
 	}
 	s.mu.Unlock()
-	for _, out := range s.owned() {
-		_ = out.file.SetReadDeadline(time.Now().Add(wait))
+	if !silent { // otherwise its reader waits only for the end
+		for _, out := range s.owned() {
+			_ = out.file.SetReadDeadline(time.Now().Add(wait))
+		}
 	}
 	close(s.ended)
 }
 
-// Copy passes output on as specified in core.Process, and closes the files at the end. It returns only after End. It
-// calls silent once all writers have closed, possibly before End, and for a terminal possibly twice.
+// Copy passes output on as specified in core.Process. It calls silent once all writers have closed, possibly before
+// End, and for a terminal possibly twice. Pipes that their writers have closed are closed then, while the process is
+// usually still to be reaped.
 func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	var turn sync.Mutex // held while sink runs
+	pass := func(out output) {
+		s.copy(out, func(data []byte) {
+			turn.Lock()
+			defer turn.Unlock()
+			sink(out.stream, data)
+		}, silent)
+	}
 	var wg sync.WaitGroup
-	for i, out := range s.outputs {
-		wg.Go(func() {
-			if i == 0 && len(s.owned()) < len(s.outputs) {
-				return
-			}
-			s.copy(out, func(data []byte) {
-				turn.Lock()
-				defer turn.Unlock()
-				sink(out.stream, data)
-			}, silent)
-		})
+	for _, out := range s.outputs[1:] {
+		wg.Go(func() { pass(out) })
+	}
+	if len(s.owned()) == len(s.outputs) {
+		pass(s.outputs[0])
 	}
 	wg.Wait()
 	silent()
-	<-s.ended
-	s.Close()
+	if !s.terminal {
+		for _, out := range s.owned() {
+			out.file.Close()
+		}
+	}
 }
+
+// buffers are those of copy.
+var buffers = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 // copy passes one output on until its end.
 func (s *Streams) copy(out output, sink func([]byte), silent func()) {
-	buf := make([]byte, chunk)
+	buffer := buffers.Get().(*[chunk]byte)
+	defer buffers.Put(buffer)
+	buf := buffer[:]
 	for {
 		n, err := out.file.Read(buf)
 		if n > 0 {
@@ -231,6 +232,9 @@ func (s *Streams) copy(out output, sink func([]byte), silent func()) {
 				return
 			default:
 			}
+			s.mu.Lock()
+			s.silent = true
+			s.mu.Unlock()
 			silent()
 			<-s.ended
 			s.rest(out, buf, sink)
@@ -347,7 +351,7 @@ func (s *Streams) Hidden() (hidden bool) {
 	return hidden
 }
 
-// Close closes the files. Copy calls it too; it is for streams whose process was never started.
+// Close closes the files: after Copy and End, or of a process that was never started.
 func (s *Streams) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,6 +49,7 @@ func collect(s *stdio.Streams) (out, errs *bytes.Buffer, silent, done chan struc
 				out.Write(data)
 			}
 		}, func() { silent <- struct{}{} })
+		s.Close()
 	}()
 	return out, errs, silent, done
 }
