@@ -12,8 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/test/bufconn"
 
 	"kaged.dev/pkg/ident"
@@ -43,7 +45,9 @@ func dial(t *testing.T, register func(grpc.ServiceRegistrar)) grpc.ClientConnInt
 			error,
 		) {
 			return listener.DialContext(ctx)
-		}))...)
+		}),
+		// On a busy machine a handshake takes longer than the second after which clients try again.
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: time.Minute}))...)
 	if err != nil {
 		t.Fatal(err)
 	}
