@@ -183,6 +183,10 @@ func FuzzReplace(f *testing.F) {
 			t.Fatalf("error %v", err)
 		}
 		after := edit.Apply(text, changes)
+		got := string(edit.Append([]byte("x"), text, changes))
+		if got != "x"+after || len(after) != edit.Size(text, changes) {
+			t.Fatalf("appended %q, applied %q", got, after)
+		}
 		if after == text {
 			t.Fatalf("nothing changed in %q by %q to %q", text, old, new)
 		}

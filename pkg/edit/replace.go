@@ -3,6 +3,7 @@ package edit
 
 import (
 	"strings"
+	"unsafe"
 
 	"kaged.dev/pkg/fault"
 )
@@ -77,18 +78,25 @@ func toCRLF(s string) string {
 
 // Apply returns text with the changes applied. The changes are sorted and do not overlap.
 func Apply(text string, changes []Change) string {
+	b := Append(make([]byte, 0, Size(text, changes)), text, changes)
+	return unsafe.String(unsafe.SliceData(b), len(b)) // b changes no more
+}
+
+// Size returns the length of the text that [Apply] returns.
+func Size(text string, changes []Change) int {
 	size := len(text)
 	for _, c := range changes {
 		size += len(c.Text) - (c.End - c.Start)
 	}
-	var b strings.Builder
-	b.Grow(size)
+	return size
+}
+
+// Append appends the text that [Apply] returns to a slice.
+func Append(b []byte, text string, changes []Change) []byte {
 	at := 0
 	for _, c := range changes {
-		b.WriteString(text[at:c.Start])
-		b.WriteString(c.Text)
+		b = append(append(b, text[at:c.Start]...), c.Text...)
 		at = c.End
 	}
-	b.WriteString(text[at:])
-	return b.String()
+	return append(b, text[at:]...)
 }

@@ -9,8 +9,9 @@ import (
 
 // Read returns the content of a regular file and its version, for a [Change] of it. Of a file larger than most it
 // returns the version only. It fails as [paths.Path.OpenFile] does, and with file_changed_since_read if the file grows
-// meanwhile. It needs fewer system calls than an [os.File], which asks whether it can wait for the file.
-func Read(p paths.Path, most int64) ([]byte, Version, error) {
+// meanwhile. room returns a slice with a capacity for the content, nil for a new one. Read needs fewer system calls
+// than an [os.File], which asks whether it can wait for the file.
+func Read(p paths.Path, most int64, room func(int) []byte) ([]byte, Version, error) {
 	if p.Exists && !p.Mode.IsRegular() {
 		return nil, Version{}, p.NotRegular()
 	}
@@ -30,7 +31,13 @@ func Read(p paths.Path, most int64) ([]byte, Version, error) {
 	if was.Size > most {
 		return nil, was, nil
 	}
-	data := make([]byte, was.Size+1)
+	size := int(was.Size) + 1
+	var data []byte
+	if room == nil {
+		data = make([]byte, size)
+	} else {
+		data = room(size)[:size]
+	}
 	n := 0
 	for n < len(data) {
 		got, err := beneath.Retry(func() (int, error) { return unix.Read(fd, data[n:]) })

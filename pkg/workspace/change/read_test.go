@@ -35,7 +35,7 @@ func TestRead(t *testing.T) {
 	} {
 		p, err := space.Resolve("path", c.name)
 		must(t, err)
-		data, was, err := change.Read(p, c.most)
+		data, was, err := change.Read(p, c.most, nil)
 		if string(data) != c.content || !errors.Is(err, c.err) {
 			t.Errorf("%s: %q, %v", c.name, data, err)
 		}
@@ -48,7 +48,7 @@ func TestRead(t *testing.T) {
 	must(t, err)
 	must(t, os.Remove(filepath.Join(root, "f")))
 	must(t, unix.Mkfifo(filepath.Join(root, "f"), 0o644))
-	if _, _, err := change.Read(p, 4); !errors.Is(err, fault.FileNotRegular) {
+	if _, _, err := change.Read(p, 4, nil); !errors.Is(err, fault.FileNotRegular) {
 		t.Errorf("a pipe in the place of a file: %v", err)
 	}
 }

@@ -68,11 +68,16 @@ func sha256Of(content []byte) string {
 
 // load returns the whole content and the version of a file to edit.
 func (d Deps) load(ctx context.Context, path paths.Path) ([]byte, change.Version, error) {
+	return d.loadTo(ctx, path, nil)
+}
+
+// loadTo is load into memory that room returns; see [change.Read].
+func (d Deps) loadTo(ctx context.Context, path paths.Path, room func(int) []byte) ([]byte, change.Version, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, change.Version{}, err
 	}
 	limit := int64(d.Limits.EditFile)
-	data, was, err := change.Read(path, limit)
+	data, was, err := change.Read(path, limit, room)
 	if err == nil && was.Size > limit {
 		err = tooLarge(path, limit)
 	}

@@ -132,6 +132,7 @@ func (d Deps) patchFiles(ctx context.Context, call *tool.Call, p *editPatchParam
 		}
 		call.Record(audit.FileEdited, fields)
 	}
+	w.release()
 	return editPatchResult{Files: w.results}, nil
 }
 

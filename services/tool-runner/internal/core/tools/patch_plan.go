@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"kaged.dev/pkg/edit"
@@ -31,6 +32,9 @@ type planned struct {
 	read     int64
 	diffs    int // bytes
 	changes  []change.Change
+
+	mu   sync.Mutex // guards used
+	used [][]byte   // the memory of the contents, for reuse
 }
 
 // planFile is the file at one path.
@@ -45,12 +49,12 @@ type planFile struct {
 }
 
 // load returns the content and the version of the file on disk. It is called once.
-func (f *planFile) load(ctx context.Context, d Deps) ([]byte, change.Version, error) {
+func (f *planFile) load(ctx context.Context, w *planned) ([]byte, change.Version, error) {
 	if ahead := f.ahead; ahead != nil {
 		f.ahead = nil
 		return ahead()
 	}
-	return d.load(ctx, f.path)
+	return w.d.loadTo(ctx, f.path, w.buffer)
 }
 
 // fewFiles is the least number of files for which a goroutine pays.
@@ -71,7 +75,7 @@ func (w *planned) readAhead(ctx context.Context) {
 		if !f.exists || read.Load() >= w.d.Limits.PatchBytes {
 			return
 		}
-		data, was, err := w.d.load(ctx, f.path)
+		data, was, err := w.d.loadTo(ctx, f.path, w.buffer)
 		f.ahead = func() ([]byte, change.Version, error) { return data, was, err }
 		read.Add(int64(len(data)))
 	})
@@ -191,7 +195,7 @@ func (w *planned) look(ctx context.Context, file *planFile) error {
 	if from == nil || from.was != (change.Version{}) {
 		return nil
 	}
-	data, was, err := from.load(ctx, w.d)
+	data, was, err := from.load(ctx, w)
 	switch {
 	case errors.Is(err, fault.FileTooLarge):
 		// The head is enough to determine the kind of file, and the file may be moved or deleted.
@@ -251,12 +255,37 @@ func (w *planned) update(ctx context.Context, s *patch.Section, file, to *planFi
 		if len(failures) > 0 {
 			return nil
 		}
-		file.now = &planContent{from: now.from, data: text.Encode(edit.Apply(doc.text, out.Changes), doc.encoding)}
+		file.now = &planContent{from: now.from, data: w.encode(doc, out.Changes)}
 		result.Added, result.Removed, result.Notes = out.Added, out.Removed, out.Notes
 		result.Diff = edit.DiffMoved(result.Path, target, doc.text, out.Changes, w.room())
 	}
 	w.done(result)
 	return nil
+}
+
+// encode returns the content of a document with changes.
+func (w *planned) encode(doc *document, changes []edit.Change) []byte {
+	if doc.encoding != text.UTF8 {
+		return text.Encode(edit.Apply(doc.text, changes), doc.encoding)
+	}
+	return edit.Append(w.buffer(edit.Size(doc.text, changes)), doc.text, changes)
+}
+
+// buffer returns memory for a content; see [buffer].
+func (w *planned) buffer(size int) []byte {
+	b := buffer(size)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used = append(w.used, b)
+	return b
+}
+
+// release gives the memory of the contents back. The results of the patch hold copies.
+func (w *planned) release() {
+	for _, b := range w.used {
+		reuse(b)
+	}
+	w.used = nil
 }
 
 func (w *planned) done(r patchedFile) {
