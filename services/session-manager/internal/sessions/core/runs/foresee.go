@@ -27,7 +27,7 @@ type came struct {
 // run's row is being stored.
 func (r *Run) readAhead() {
 	for {
-		var e came
+		e := new(came)
 		e.Happening, e.err = r.opened.Recv()
 		select {
 		case r.ahead <- e:
@@ -71,7 +71,7 @@ func (r *Run) Foresee(ctx context.Context, c *record.Change, patient bool) {
 	var records []audit.Record
 	var head *contract.AuditHead
 	for {
-		var e came
+		var e *came
 		var ok bool
 		select {
 		case e, ok = <-r.ahead:

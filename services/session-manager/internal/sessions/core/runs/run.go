@@ -114,8 +114,8 @@ type Run struct {
 	// ahead are the events that are read before the run begins; closed when the stream belongs to the relay. unread are
 	// those that Foresee has taken and not stored. foreseen is the model call that is stored with the run's row, nil
 	// without one; dispatched is set by Dispatch.
-	ahead      chan came
-	unread     []came
+	ahead      chan *came // pointers, because the channel stays as long as the run
+	unread     []*came
 	foreseen   *record.Spend
 	dispatched *dispatched
 
@@ -141,7 +141,7 @@ type Run struct {
 func Ready(deps Deps, spec Spec) *Run {
 	r := &Run{
 		Deps: deps, spec: spec, questions: map[string]*question{}, agents: map[string]chan struct{}{},
-		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}), ahead: make(chan came, maxAhead),
+		jobs: make(chan job, 16), done: make(chan struct{}), ready: make(chan struct{}), ahead: make(chan *came, maxAhead),
 	}
 	r.recall()
 	r.life, r.leave = context.WithCancel(context.Background())
