@@ -83,7 +83,7 @@ func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 				place == dsl.GrantStub && p.Stub == dsl.GrantStub,
 		}
 		first, _, _ := strings.Cut(p.Name, "/")
-		if readable && !there[first] && !stub.Missing {
+		if readable && !there[first] && !stub.Missing && !strings.Contains(first, "*") {
 			continue
 		}
 		if p.Name == ".git" && kind(path) == unix.S_IFDIR && !c.isEmpty(path) {
@@ -92,8 +92,10 @@ func (c *compiler) protectFolder(dir string, place dsl.StubPlace) error {
 			}
 			continue
 		}
-		if err := c.protectPath(path, stub); err != nil {
-			return err
+		for _, path := range c.under(dir, list, p.Name) {
+			if err := c.protectPath(path, stub); err != nil {
+				return err
+			}
 		}
 		if p.Name == ".git" && kind(path) == unix.S_IFREG {
 			if err := c.followGit(path); err != nil {
@@ -110,17 +112,51 @@ func (c *compiler) protectPartly(dir string) error {
 		name := p.Name
 		for i := range len(name) {
 			if name[i] == '/' && strings.HasSuffix(dir, "/"+name[:i]) {
-				path := filepath.Join(dir, name[i+1:])
-				if what := kind(path); what != 0 && (what != unix.S_IFDIR || !c.isEmpty(path)) {
-					c.note(Found{Kind: FoundName, Path: path})
-				}
-				if err := c.protectPath(path, Grant{}); err != nil {
+				if err := c.protectRest(dir, name[i+1:]); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// protectRest protects and notes the end of a name that begins above dir.
+func (c *compiler) protectRest(dir, rest string) error {
+	for _, path := range c.under(dir, nil, rest) {
+		c.noteFull(FoundName, path, kind(path))
+		if err := c.protectPath(path, Grant{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// under returns the paths of a protected name below dir: the one that it spells, or, for a pattern, those that are
+// there. list are the entries of dir, nil if they are unknown.
+func (c *compiler) under(dir string, list []dirent, name string) (paths []string) {
+	folder, last := filepath.Split(name)
+	if !strings.Contains(last, "*") {
+		return []string{filepath.Join(dir, name)}
+	}
+	if folder != "" || list == nil {
+		dir = filepath.Join(dir, folder)
+		// A link on the way is followed: protectPath then refuses it, as for a name that is no pattern.
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil
+		}
+		defer unix.Close(fd)
+		if list, err = c.list(fd); err != nil {
+			return nil
+		}
+	}
+	for _, e := range list {
+		if dsl.MatchesName(last, e.name) {
+			paths = append(paths, filepath.Join(dir, e.name))
+		}
+	}
+	return paths
 }
 
 // lookAbove protects the paths of a grant that belong to a repository around it, or that the configuration of such a

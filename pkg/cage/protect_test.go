@@ -82,6 +82,31 @@ func TestProtected(t *testing.T) {
 	}
 }
 
+// Files that name the versions of programs are protected, and the files of mise's environments, in the spelling that is
+// there.
+func TestProtectedPatterns(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		".tool-versions", "rust-toolchain", "rust-toolchain.toml", "mise.prod.toml", ".mise.prod.local.toml",
+		"MISE.Ci.toml", "mise/config.prod.toml", ".config/mise.ci.toml",
+	}
+	others := []string{"mise..toml", "mise.toml.md", "mise/other.prod.toml", ".config/other"}
+	root := plant(t, slices.Concat(names, others)...)
+	for _, policy := range [][]string{{"rw ."}, {"rw .", "rw ./.config"}, {"ro .", "rw ./.config", "rw ./mise"}} {
+		v := compile(t, root, policy...)
+		for i, name := range slices.Concat(names, others) {
+			at := filepath.Join(root, name)
+			if want := i >= len(names) && (policy[0] == "rw ." || filepath.Dir(name) != "."); v.Allows(at, true) != want {
+				t.Errorf("%q: %s: write %v, want %v", policy, name, !want, want)
+			}
+			if i < len(names) && !slices.ContainsFunc(v.Found, func(f cage.Found) bool { return f.Path == at }) &&
+				(policy[0] == "rw ." || filepath.Dir(name) != ".") {
+				t.Errorf("%q: %s is not noted", policy, name)
+			}
+		}
+	}
+}
+
 // A policy that names a protected path gets that path.
 func TestProtectedNamed(t *testing.T) {
 	t.Parallel()

@@ -199,18 +199,24 @@ func (c *compiler) lookElsewhere(at string, list []dirent) (deeper bool, err err
 func (c *compiler) noteNames(dir string, list []dirent) {
 	for _, e := range list {
 		for _, name := range dsl.ProtectedBelow(e.name) {
-			path := filepath.Join(dir, e.name, name)
-			what := e.kind
-			if name != "" {
-				what = kind(path)
-			}
-			if what != 0 && (what != unix.S_IFDIR || !c.isEmpty(path)) {
-				found := Found{Kind: FoundName, Path: path}
-				if name == "" && dsl.FoldName(e.name) == ".git" {
-					found.Kind = FoundRepository
+			if name == "" {
+				as := FoundName
+				if dsl.FoldName(e.name) == ".git" {
+					as = FoundRepository
 				}
-				c.note(found)
+				c.noteFull(as, filepath.Join(dir, e.name), e.kind)
+				continue
+			}
+			for _, path := range c.under(filepath.Join(dir, e.name), nil, name) {
+				c.noteFull(FoundName, path, kind(path))
 			}
 		}
+	}
+}
+
+// noteFull records what is at a path unless it is missing or an empty folder.
+func (c *compiler) noteFull(as FoundKind, path string, what uint32) {
+	if what != 0 && (what != unix.S_IFDIR || !c.isEmpty(path)) {
+		c.note(Found{Kind: as, Path: path})
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // Protected is a name from which tools outside the cage run code without a request.
 type Protected struct {
-	// Name is a path below a folder. It protects the file or folder there with all its contents.
+	// Name is a path below a folder. It protects the file or folder there with all its contents. Its last element may be
+	// a pattern; see [MatchesName].
 	Name string
 	// Stub is the kind of folder in which an empty folder replaces a missing name while a cage lives.
 	Stub StubPlace
@@ -75,14 +76,22 @@ var ProtectedNames = slices.Concat(
 		"mise, on entering the folder",
 		".mise.toml",
 		"mise.toml",
-		".mise.local.toml",
-		"mise.local.toml",
+		".mise.*.toml",
+		"mise.*.toml",
 		"mise/config.toml",
-		"mise/config.local.toml",
+		"mise/config.*.toml",
 		".config/mise",
 		".config/mise.toml",
-		".config/mise.local.toml",
+		".config/mise.*.toml",
 		".rtx.toml",
+		".rtx.*.toml",
+	),
+	protectedNames(NoStub, "asdf and mise, when a prompt or an editor runs a program of theirs", ".tool-versions"),
+	protectedNames(
+		NoStub,
+		"rustup, when a prompt or an editor runs a program of Rust",
+		"rust-toolchain",
+		"rust-toolchain.toml",
 	),
 	protectedNames(ProjectStub, "git, as the folder of hooks", ".husky", ".githooks"),
 	protectedNames(
@@ -203,20 +212,47 @@ func lefthookNames() (names []string) {
 // submodule.
 var ProtectedGit = []string{"hooks", "config", "config.worktree", "commondir", "modules"}
 
+// MatchesName reports whether a name is an element of a [Protected.Name]: in a pattern "*" stands for any text but the
+// empty one. The name is compared in the spelling of [FoldName].
+func MatchesName(element, name string) bool {
+	name = FoldName(name)
+	before, after, pattern := strings.Cut(element, "*")
+	if !pattern {
+		return name == element
+	}
+	return len(name) > len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+}
+
 // protectedByFirst maps the first element of the protected names to their elements, in the spelling of [FoldName].
-var protectedByFirst = func() map[string][][]string {
-	m := map[string][][]string{}
+// protectedPatterns are those whose first element is a pattern.
+var protectedByFirst, protectedPatterns = func() (m map[string][][]string, patterns [][]string) {
+	m = map[string][][]string{}
 	for _, p := range ProtectedNames {
 		parts := strings.Split(FoldName(p.Name), "/")
+		if strings.Contains(parts[0], "*") {
+			patterns = append(patterns, parts)
+			continue
+		}
 		m[parts[0]] = append(m[parts[0]], parts)
 	}
-	return m
+	return m, patterns
 }()
+
+// protectedFrom returns the elements of the protected names that may begin with the element first.
+func protectedFrom(first string) [][]string {
+	names := protectedByFirst[FoldName(first)]
+	for _, parts := range protectedPatterns {
+		if MatchesName(parts[0], first) {
+			names = append(slices.Clip(names), parts)
+		}
+	}
+	return names
+}
 
 // ProtectedBelow returns what follows the element first in each protected name that begins with it, "" for a name of
 // one element, in the spelling of [FoldName].
 func ProtectedBelow(first string) (rest []string) {
-	for _, parts := range protectedByFirst[FoldName(first)] {
+	for _, parts := range protectedFrom(first) {
 		rest = append(rest, strings.Join(parts[1:], "/"))
 	}
 	return rest
@@ -224,9 +260,10 @@ func ProtectedBelow(first string) (rest []string) {
 
 // ReaderOf returns the tool that reads the protected name at the end of a path, "" for an unprotected path.
 func ReaderOf(path string) string {
-	folded := FoldName(path)
+	parts := strings.Split(FoldName(path), "/")
 	for _, p := range ProtectedNames {
-		if strings.HasSuffix("/"+folded, "/"+p.Name) {
+		name := strings.Split(p.Name, "/")
+		if at := len(parts) - len(name); at >= 0 && slices.EqualFunc(name, parts[at:], MatchesName) {
 			return p.Reader
 		}
 	}
@@ -293,8 +330,8 @@ func protectedEnds(path string) (ends []int) {
 			}
 			continue
 		}
-		for _, name := range protectedByFirst[first] {
-			if end := start + len(name); end <= len(parts) && slices.Equal(parts[start:end], name) {
+		for _, name := range protectedFrom(first) {
+			if end := start + len(name); end <= len(parts) && slices.EqualFunc(name, parts[start:end], MatchesName) {
 				ends = append(ends, end)
 			}
 		}

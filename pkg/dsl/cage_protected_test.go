@@ -22,6 +22,26 @@ func TestProtectedTableIsCurrent(t *testing.T) {
 	}
 }
 
+// A name of a pattern is protected in every folder and spelling, and the report names its reader.
+func TestProtectedPatterns(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"a/mise.prod.toml": "mise", ".MISE.prod.local.toml": "mise", "x/mise/config.ci.toml": "mise", "mise.toml": "mise",
+		"mise..toml": "", "mise.toml.md": "", "config.ci.toml": "", "rust-toolchain.toml": "rustup", ".tool-versions": "asdf",
+	} {
+		part, is := dsl.ProtectedPart(path)
+		if is != (want != "") || is && part != path {
+			t.Errorf("%s: protected part %q, %v", path, part, is)
+		}
+		if got := dsl.ReaderOf(path); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s is read by %q, want %s", path, got, want)
+		}
+		if is && !dsl.MayBeProtected(path) {
+			t.Errorf("%s cannot be protected", path)
+		}
+	}
+}
+
 // An agent in a cage cannot make a skill for the agents of its project, in no folder from which skills are read.
 func TestSkillFoldersAreProtected(t *testing.T) {
 	t.Parallel()

@@ -92,8 +92,10 @@ printf '[core]\n repositoryformatversion = 0\n bare = false\n worktree = .\n fsm
 		{
 			name: "names",
 			script: "touch .envrc sub.txt; mkdir -p deep/.vscode deep/.zed; touch deep/.vscode/tasks.json lefthook-local.yml " +
-				".bash_logout",
-			found: []string{"name .bash_logout", "name .envrc", "name deep/.vscode", "name lefthook-local.yml"},
+				".bash_logout deep/mise.ci.toml",
+			found: []string{
+				"name .bash_logout", "name .envrc", "name deep/.vscode", "name deep/mise.ci.toml", "name lefthook-local.yml",
+			},
 		},
 		{
 			name: "folders",
