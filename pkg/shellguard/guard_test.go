@@ -95,6 +95,8 @@ func TestDisguises(t *testing.T) {
 		// Modes that grant to all users.
 		"chmod -R 777 .", "chmod 0777 x", "chmod 1777 x", "chmod a+rwx x", "chmod a=rwx x", "chmod +rwx x", "chmod ugo+rwx x",
 		"chmod u=rwx,g=rwx,o=rwx x", "chmod '777' x",
+		// Text longer than any argument of a program.
+		"sh -c '" + strings.Repeat(": ", 70_000) + "'",
 		// Text nested too deep to examine.
 		strings.Repeat("(", 3000), strings.Repeat("if true; then ", 3000), "rm x\n" + strings.Repeat("(", 3000),
 		// Disguises of the command's name.

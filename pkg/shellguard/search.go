@@ -19,6 +19,8 @@ const (
 	// maxWork is the maximum number of examined words and bytes of texts, several times the content of one text. Only text
 	// built to start the same words repeatedly in different ways exceeds it, and is refused.
 	maxWork = 1 << 19
+	// maxText is the maximum size of a text that is an argument of a program. Linux takes no longer argument.
+	maxText = 128 << 10
 	// maxShown is the maximum length of a command in a finding, in characters.
 	maxShown = 160
 )
@@ -154,7 +156,7 @@ func (s *search) text(text string, depth int) {
 	}()
 	s.work += len(text)
 	switch {
-	case s.work > maxWork:
+	case s.work > maxWork || !s.typed && len(text) > maxText:
 		s.intricate()
 		return
 	case depth > maxDepth:

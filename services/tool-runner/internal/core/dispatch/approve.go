@@ -60,6 +60,9 @@ func judge(guard *shellguard.Guard, entry *tool.Entry, call *tool.Call) (tool.Ca
 		commands = append(commands, entry.Named(call)...)
 	}
 	for _, c := range commands {
+		if err := tooLong(c); err != nil {
+			return 0, nil, err
+		}
 		verdict := judged(guard.In(folder(call), call.Space.Root()), c)
 		if verdict.Class == shellguard.Blocked {
 			return 0, nil,
@@ -143,6 +146,18 @@ func folder(call *tool.Call) string {
 		i++
 	}
 	return call.Space.Root()
+}
+
+// tooLong refuses a text beyond the size that its tool takes.
+func tooLong(c tool.Command) error {
+	if c.MaxBytes == 0 || len(c.Shell) <= c.MaxBytes {
+		return nil
+	}
+	field := "command"
+	if c.Typed {
+		field = "input"
+	}
+	return fault.New(fault.InvalidParams, "The %s is longer than %d bytes.", field, c.MaxBytes).With("field", field)
 }
 
 func judged(guard *shellguard.Guard, c tool.Command) shellguard.Verdict {

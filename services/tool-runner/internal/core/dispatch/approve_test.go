@@ -81,7 +81,7 @@ func judged(t *testing.T) (d *dispatch.Dispatcher, root, outside string, ran *[]
 	}
 	run.Needs = func(*runParams) []tool.Requirement { return []tool.Requirement{tool.WorkIn("cwd", ".")} }
 	run.Commands = func(p *runParams) []tool.Command {
-		return []tool.Command{{Shell: p.Command, Argv: p.Argv, Env: p.Env}}
+		return []tool.Command{{Shell: p.Command, Argv: p.Argv, Env: p.Env, MaxBytes: 1000}}
 	}
 	guard, err := shellguard.New(shellguard.Rules{
 		Blocked: []string{"rm"}, Destructive: []string{"git push --force"}, System: []string{outside, ".git/hooks"},
@@ -126,6 +126,8 @@ func TestEffectiveCategory(t *testing.T) {
 		{"x.run", `{"command":"env rm x"}`, fault.CommandBlocked, nil},
 		{"x.run", `{"argv":["/bin/rm","x"]}`, fault.CommandBlocked, nil},
 		{"x.run", `{"command":"git push --force; rm x"}`, fault.CommandBlocked, nil},
+		// A command that is too long is not judged.
+		{"x.run", `{"command":"rm ` + strings.Repeat("x", 1000) + `"}`, fault.InvalidParams, nil},
 		{"x.run", `{"command":"cd a && git push --force"}`, 0, &contract.Subject{
 			Tool: "x.run", Agent: "primary", Command: "cd a && git push --force", Cwd: "./",
 			Standing: []contract.StandingKind{contract.SameCommand},

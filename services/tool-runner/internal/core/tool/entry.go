@@ -187,6 +187,9 @@ type Command struct {
 	Shell string
 	Argv  []string
 	Typed bool
+	// MaxBytes is the maximum size of Shell, 0 for any size. A longer text is refused before it is judged, because judging
+	// it takes long.
+	MaxBytes int
 	// Env are the variables that the caller sets for the command.
 	Env map[string]string
 }

@@ -72,6 +72,7 @@ func limits() tools.Limits {
 			CommandBytes: 64 << 10, EnvEntries: 64, DefaultTimeout: 2 * time.Minute, MinTimeout: time.Second,
 			MaxTimeout: 10 * time.Minute,
 			Grace:      15 * time.Second, OutputBytes: 1 << 20, BashOutputBytes: 200 << 10, AuditRunes: 200,
+			Process: tools.ProcessLimits{InputBytes: 64 << 10},
 		},
 	}
 }

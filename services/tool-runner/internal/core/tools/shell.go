@@ -104,8 +104,6 @@ func (l ShellLimits) check(call *tool.Call, field, command string, cwd paths.Pat
 	switch {
 	case strings.TrimSpace(command) == "":
 		return fault.New(fault.InvalidParams, "The command is empty; command is required.").With("field", "command")
-	case len(command) > l.CommandBytes:
-		return fault.New(fault.InvalidParams, "The command is longer than %d bytes.", l.CommandBytes).With("field", "command")
 	case strings.ContainsRune(command, 0):
 		return fault.New(fault.InvalidParams, "The command holds a NUL.").With("field", "command")
 	case !paths.Below(cwd.Abs(), call.Space.Root()):
@@ -116,6 +114,11 @@ func (l ShellLimits) check(call *tool.Call, field, command string, cwd paths.Pat
 			With("field", field).With("resolved", cwd.Abs())
 	}
 	return env.Check("env", vars, l.EnvEntries)
+}
+
+// command returns a shell command within the limit of its size.
+func (l ShellLimits) command(text string, vars map[string]string) []tool.Command {
+	return []tool.Command{{Shell: text, Env: vars, MaxBytes: l.CommandBytes}}
 }
 
 // clamp returns the time in milliseconds that a caller requests, moved into its limits.

@@ -40,7 +40,7 @@ func shellBash(d Deps) *tool.Entry {
 		Needs: func(p *shellBashParams) []tool.Requirement {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn("cwd", p.Cwd)}
 		},
-		Commands: func(p *shellBashParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
+		Commands: func(p *shellBashParams) []tool.Command { return d.Limits.Shell.command(p.Command, p.Env) },
 		// Approval is not requested for a command that would be refused.
 		Preview: func(_ context.Context, call *tool.Call, p *shellBashParams) (string, error) {
 			return "", d.Limits.Shell.check(call, "cwd", p.Command, call.Paths[0], p.Env)

@@ -70,7 +70,7 @@ func shellExec(d Deps) *tool.Entry {
 		Needs: func(p *shellExecParams) []tool.Requirement {
 			return []tool.Requirement{tool.Can("shell"), tool.WorkIn(p.cwdField(), p.Cwd)}
 		},
-		Commands: func(p *shellExecParams) []tool.Command { return []tool.Command{{Shell: p.Command, Env: p.Env}} },
+		Commands: func(p *shellExecParams) []tool.Command { return d.Limits.Shell.command(p.Command, p.Env) },
 		Preview: func(_ context.Context, call *tool.Call, p *shellExecParams) (string, error) {
 			return "", d.Limits.Shell.check(call, p.cwdField(), p.Command, call.Paths[0], p.Env)
 		},

@@ -104,7 +104,7 @@ func shellProcess(d Deps) *tool.Entry {
 			if p.Action != "input" || p.Input == "" {
 				return nil
 			}
-			return []tool.Command{{Shell: p.Input, Typed: true}}
+			return []tool.Command{{Shell: p.Input, Typed: true, MaxBytes: limits.InputBytes}}
 		},
 		Effect: func(p *shellProcessParams) tool.Effect {
 			if slices.Contains([]string{"list", "status", "poll"}, p.Action) {
@@ -202,8 +202,6 @@ func (l ProcessLimits) check(p *shellProcessParams) error {
 			With("field", "process_id")
 	case p.Action == "input" && p.Input == "" && !p.EOF:
 		return fault.New(fault.InvalidParams, "input is required for the action input, or eof.").With("field", "input")
-	case p.Action == "input" && len(p.Input) > l.InputBytes:
-		return fault.New(fault.InvalidParams, "The input is longer than %d bytes.", l.InputBytes).With("field", "input")
 	}
 	return nil
 }
