@@ -180,7 +180,7 @@ var environments = []environment{
 
 // start starts the stage of an environment in a folder.
 func (e environment) start(t testing.TB, dir string) (*exec.Cmd, *bytes.Buffer) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a busy machine needs 3
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "self"))
 	helper := cmp.Or(e.helper, "escape")
