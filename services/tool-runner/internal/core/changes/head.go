@@ -3,10 +3,13 @@ package changes
 import (
 	"bytes"
 	"context"
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,92 +17,76 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-git/go-billy/v5/osfs"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
-	"github.com/go-git/go-git/v5/storage/filesystem"
-	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
-
 	"kaged.dev/pkg/workspace/checkin"
 	"kaged.dev/pkg/workspace/ignore"
 	"kaged.dev/pkg/workspace/walk"
+	"kaged.dev/services/tool-runner/internal/core/changes/githead"
 )
 
 // head is the tree of HEAD below the project's root.
 type head struct {
-	commit string
-	tree   *object.Tree // nil where HEAD has no such folder
-	rules  *checkin.Rules
-	prefix string // the path from the work tree's top to the project's root
+	repository *githead.Repository
+	tree       githead.Entry
+	exists     bool // HEAD has such a folder
+	rules      *checkin.Rules
+	prefix     string // the path from the work tree's top to the project's root
 }
 
-// openHead returns HEAD of the repository that a folder is in, nil without a repository or a commit.
-func openHead(root string, user *ignore.User) *head {
+// openHead returns HEAD of the repository that a folder is in, nil without a repository or a commit. It fails if the
+// repository cannot be read.
+func openHead(ctx context.Context, root string, user *ignore.User) (*head, error) {
 	top, own, common := ignore.Repository(root)
 	if top == "" {
-		return nil
+		return nil, nil
 	}
-	files := dotgit.NewRepositoryFilesystem(regular{osfs.New(own)}, regular{osfs.New(common)})
-	objects := filesystem.NewStorage(files, cache.NewObjectLRU(cachedObjects))
-	ref, err := storer.ResolveReference(objects, plumbing.HEAD)
+	repository, err := githead.Open(ctx, own, common)
+	if errors.Is(err, githead.ErrNone) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	commit, err := object.GetCommit(objects, ref.Hash())
-	if err != nil {
-		return nil
-	}
-	h := &head{commit: commit.Hash.String(), rules: checkin.Open(top, common, user)}
-	if h.tree, err = commit.Tree(); err != nil {
-		return nil
+	h := &head{
+		repository: repository, tree: repository.Root(), exists: true, rules: checkin.Open(top, common, user),
 	}
 	if rel, err := filepath.Rel(top, root); err == nil && rel != "." {
 		h.prefix = filepath.ToSlash(rel)
-		if h.tree, err = h.tree.Tree(h.prefix); err != nil {
-			h.tree = nil
+		if h.tree, h.exists, err = repository.Find(ctx, h.tree, h.prefix); err != nil {
+			repository.Close()
+			return nil, err
 		}
+		h.exists = h.exists && h.tree.Kind == githead.Folder
 	}
-	return h
+	return h, nil
 }
 
-// cachedObjects is the size of the object cache while a repository is read.
-const cachedObjects = 32 * cache.MiByte
+// entry returns a file of HEAD, and whether there is one.
+func (h *head) entry(ctx context.Context, rel string) (githead.Entry, bool, error) {
+	if !h.exists {
+		return githead.Entry{}, false, nil
+	}
+	e, ok, err := h.repository.Find(ctx, h.tree, filepath.ToSlash(rel))
+	return e, ok && e.Kind == githead.File, err
+}
 
-// side returns a file of HEAD.
-func (h *head) side(rel string) side {
-	if h.tree == nil {
-		return side{missing: true}
-	}
-	f, err := h.tree.File(rel)
-	if err != nil {
-		missing := errors.Is(err, object.ErrFileNotFound)
-		return side{missing: missing, lost: !missing}
-	}
-	if f.Size > comparedFile {
+// side returns the content of a file of HEAD.
+func (h *head) side(ctx context.Context, file githead.Entry) side {
+	data, err := h.repository.Blob(ctx, file, comparedFile)
+	if errors.Is(err, githead.ErrLarge) {
 		return side{large: true}
 	}
-	r, err := f.Reader()
-	if err != nil {
-		return side{lost: true}
-	}
-	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, comparedFile+1))
-	if err != nil {
-		return side{lost: true}
-	}
-	return side{data: data}
+	return side{data: data, lost: err != nil}
 }
 
-// unchanged reports whether a file equals the one in HEAD.
-func (h *head) unchanged(rel string, now side) bool {
-	if h.tree == nil || now.missing || now.large {
+// equals reports whether a file has the content of the one in HEAD.
+func equals(now side, file githead.Entry) bool {
+	if now.missing || now.large {
 		return false
 	}
-	entry, err := h.tree.FindEntry(rel)
-	return err == nil && entry.Hash == plumbing.ComputeHash(plumbing.BlobObject, now.data)
+	hash := sha1.New()
+	fmt.Fprintf(hash, "blob %d\x00", len(now.data))
+	hash.Write(now.data)
+	return githead.Hash(hash.Sum(nil)) == file.Hash
 }
 
 // Limits of a search for changes.
@@ -107,22 +94,35 @@ const (
 	searchTime = 10 * time.Second
 	workers    = 4
 	maxFolders = 50000
+	// maxPaths is the size of the paths that are remembered of HEAD, in bytes: a few trees that name each other hold
+	// any number of them.
+	maxPaths = 16 << 20
+	pathCost = 64 // of a path besides its bytes
 )
 
 // outside adds files without an image that changed since the session began and differ from HEAD.
-func (l *listing) outside(ctx context.Context) error {
+func (l *listing) outside(ctx context.Context, log *slog.Logger) error {
 	user := ignore.LoadUser(l.LookupEnv)
 	user.MayRead = func(real string) bool {
 		_, err := l.space.Resolve("core.excludesFile", real)
 		return err == nil
 	}
-	h := openHead(l.space.Root(), user)
+	bounded, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	h, err := openHead(bounded, l.space.Root(), user)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		log.Warn("the repository of a project cannot be read", "root", l.space.Root(), "error", err)
+		l.found.Truncated = true
+		return nil
+	}
 	if h == nil {
 		return nil
 	}
-	l.found.Head = h.commit
-	bounded, cancel := context.WithTimeout(ctx, searchTime)
-	defer cancel()
+	defer h.repository.Close()
+	l.found.Head = h.repository.Commit()
 	list, err := l.changedSince(bounded, user)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -151,10 +151,19 @@ func (l *listing) outside(ctx context.Context) error {
 // because it is a command of the repository; a file of git-lfs is compared with the hash in its pointer.
 func (l *listing) fromHead(ctx context.Context, h *head, rel string) (before, after side, differs bool) {
 	after, shown := l.now(rel)
-	if !shown || h.unchanged(rel, after) {
+	if !shown {
 		return before, after, false
 	}
-	before = h.side(rel)
+	switch file, ok, err := h.entry(ctx, rel); {
+	case err != nil:
+		before.lost = true
+	case !ok:
+		before.missing = true
+	case equals(after, file):
+		return before, after, false
+	default:
+		before = h.side(ctx, file)
+	}
 	if after.missing {
 		return before, after, true
 	}
@@ -233,13 +242,15 @@ func (l *listing) changedSince(ctx context.Context, user *ignore.User) ([]string
 // missingFrom returns the files of HEAD that are missing in folders changed since the session began, and whether all
 // folders were searched.
 func (l *listing) missingFrom(ctx context.Context, h *head) (list []string, whole bool) {
-	if h.tree == nil {
+	if !h.exists {
 		return nil, true
 	}
 	type folder struct {
 		rel  string
-		tree *object.Tree
+		tree githead.Entry
 	}
+	room := maxPaths
+	whole = true
 	todo := []folder{{"", h.tree}}
 	for n := 0; len(todo) > 0; n++ {
 		if ctx.Err() != nil || n == maxFolders {
@@ -247,21 +258,30 @@ func (l *listing) missingFrom(ctx context.Context, h *head) (list []string, whol
 		}
 		at := todo[0]
 		todo = todo[1:]
+		tree, err := h.repository.Tree(ctx, at.tree)
+		if err != nil {
+			whole = false
+			continue
+		}
 		here := l.names(at.rel)
-		for _, e := range at.tree.Entries {
+		for e := range tree.All() {
 			rel := path.Join(at.rel, e.Name)
 			switch {
 			case !filepath.IsLocal(rel) || strings.Contains(e.Name, "/"):
-			case e.Mode == filemode.Dir:
-				if sub, err := h.tree.Tree(rel); err == nil {
-					todo = append(todo, folder{rel, sub})
-				}
-			case e.Mode.IsFile() && here != nil && !here[e.Name]:
+				continue
+			case e.Kind == githead.Folder:
+				todo = append(todo, folder{rel, e})
+			case e.Kind == githead.File && here != nil && !here[e.Name]:
 				list = append(list, rel)
+			default:
+				continue
+			}
+			if room -= len(rel) + pathCost; room < 0 {
+				return list, false
 			}
 		}
 	}
-	return list, true
+	return list, whole
 }
 
 // names returns the entries of a folder that changed since the session began, an empty set for a missing folder, nil

@@ -3,7 +3,7 @@
 // [Images] keeps, per session, the content that each file had before the session's first change of it by a file tool.
 // The image is stored before the change, so that it survives a kill -9 between the two. [Images.List] compares images
 // with the present files. It compares other files that changed since the session began with HEAD of the project's
-// repository, which it reads with a library, without running git.
+// repository, which it reads within bounds, without running git.
 //
 // A session's folder holds images by their SHA-256 and index.jsonl, to which a line is appended for each file and
 // agent.
@@ -42,6 +42,8 @@ type Images struct {
 	dir    string // "" disables images
 	limits Limits
 	log    *slog.Logger
+	// readers has a value for each search that reads a repository.
+	readers chan struct{}
 
 	mu       sync.Mutex // guards the fields below, and the files of the sessions
 	sessions map[string]*kept
@@ -69,8 +71,13 @@ type record struct {
 
 // NewImages returns images below a folder; "" disables images.
 func NewImages(dir string, limits Limits, log *slog.Logger) *Images {
-	return &Images{dir: dir, limits: limits, log: log, sessions: map[string]*kept{}}
+	return &Images{
+		dir: dir, limits: limits, log: log, sessions: map[string]*kept{}, readers: make(chan struct{}, maxReaders),
+	}
 }
+
+// maxReaders is the number of repositories that are read at the same time, because each may take some memory.
+const maxReaders = 4
 
 const indexName = "index.jsonl"
 

@@ -55,7 +55,8 @@ type File struct {
 
 // Found is the result of a search.
 type Found struct {
-	Files     []File
+	Files []File
+	// Truncated means that there may be more: a limit was reached, or the repository cannot be read.
 	Truncated bool
 	// Head is the commit, "" outside a repository.
 	Head string
@@ -99,7 +100,14 @@ func (i *Images) List(ctx context.Context, q Query) (Found, error) {
 	if err := i.byTools(l); err != nil {
 		return Found{}, err
 	}
-	if err := l.outside(ctx); err != nil {
+	select {
+	case i.readers <- struct{}{}:
+	case <-ctx.Done():
+		return Found{}, ctx.Err()
+	}
+	err = l.outside(ctx, i.log)
+	<-i.readers
+	if err != nil {
 		return Found{}, err
 	}
 	slices.SortFunc(l.found.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
