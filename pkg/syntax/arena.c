@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A block has a header of 8 bytes before it, with its size class. Blocks are at multiples of 16 bytes, as those of malloc.
+// A block has a header of 8 bytes before it, with its size class. Blocks are at multiples of 16 bytes, as of malloc.
+// A large block has its size before the header.
 enum {
 	STEP = 16,
 	CLASSES = 32,              // the small blocks have 8, 24, ... bytes
@@ -29,8 +30,11 @@ _Static_assert(offsetof(slab, bytes) % STEP == STEP - HEADER, "the first block o
 struct kaged_arena {
 	block *free[CLASSES];
 	slab *slabs;
-	size_t used; // bytes of the first slab
-	size_t size;
+	size_t used;  // bytes of the first slab
+	size_t size;  // of the slabs
+	size_t large; // bytes of the large blocks
+	size_t bound;
+	size_t *flag; // set when size and large exceed bound
 };
 
 static _Thread_local kaged_arena *current;
@@ -43,10 +47,26 @@ static void *checked(void *block, size_t size) {
 
 static uint64_t *header(void *block) { return (uint64_t *)((char *)block - HEADER); }
 
-static void *large(size_t size) {
-	char *whole = size > SIZE_MAX - STEP ? NULL : malloc(size + STEP);
+static uint64_t *large_size(void *block) { return (uint64_t *)((char *)block - STEP); }
+
+// Adds bytes to a counter of an arena and compares the sum with the bound.
+static void count(kaged_arena *a, size_t *counter, size_t bytes) {
+	*counter += bytes;
+	if (a->flag && a->size + a->large > a->bound) __atomic_store_n(a->flag, KAGED_FULL, __ATOMIC_RELAXED);
+}
+
+// Returns a new large block, or an old one with another size.
+static void *large(void *old, size_t size) {
+	char *from = old ? (char *)old - STEP : NULL;
+	size_t before = old ? *large_size(old) : 0;
+	char *whole = size > SIZE_MAX - STEP ? NULL : realloc(from, size + STEP);
 	void *block = (char *)checked(whole, size) + STEP;
+	*large_size(block) = size;
 	*header(block) = LARGE;
+	if (current) {
+		current->large -= before;
+		count(current, &current->large, size);
+	}
 	return block;
 }
 
@@ -58,7 +78,7 @@ static void *carve(kaged_arena *a, size_t class) {
 		s->next = a->slabs;
 		a->slabs = s;
 		a->used = 0;
-		a->size += sizeof *s;
+		count(a, &a->size, sizeof *s);
 	}
 	void *block = a->slabs->bytes + a->used + HEADER;
 	a->used += stride;
@@ -69,7 +89,7 @@ static void *carve(kaged_arena *a, size_t class) {
 static void *arena_malloc(size_t size) {
 	size_t class = (size + HEADER - 1) / STEP;
 	kaged_arena *a = current;
-	if (!a || class >= CLASSES || size > SIZE_MAX - STEP) return large(size);
+	if (!a || class >= CLASSES || size > SIZE_MAX - STEP) return large(NULL, size);
 	block *found = a->free[class];
 	if (!found) return carve(a, class);
 	a->free[class] = found->next;
@@ -79,11 +99,12 @@ static void *arena_malloc(size_t size) {
 static void arena_free(void *block_) {
 	if (!block_) return;
 	uint64_t class = *header(block_);
+	kaged_arena *a = current;
 	if (class == LARGE) {
+		if (a) a->large -= *large_size(block_);
 		free((char *)block_ - STEP);
 		return;
 	}
-	kaged_arena *a = current;
 	if (!a) return; // it goes with its slab
 	block *freed = block_;
 	freed->next = a->free[class];
@@ -98,10 +119,7 @@ static void *arena_calloc(size_t count, size_t size) {
 static void *arena_realloc(void *old, size_t size) {
 	if (!old) return arena_malloc(size);
 	uint64_t class = *header(old);
-	if (class == LARGE) {
-		char *whole = size > SIZE_MAX - STEP ? NULL : realloc((char *)old - STEP, size + STEP);
-		return (char *)checked(whole, size) + STEP;
-	}
+	if (class == LARGE) return large(old, size);
 	size_t room = class * STEP + HEADER;
 	if (size <= room) return old;
 	void *block = memcpy(arena_malloc(size), old, room);
@@ -127,5 +145,10 @@ void kaged_arena_delete(kaged_arena *a) {
 }
 
 size_t kaged_arena_size(const kaged_arena *a) { return a->size; }
+
+void kaged_arena_bound(kaged_arena *a, size_t bound, size_t *flag) {
+	a->bound = bound;
+	a->flag = flag;
+}
 
 void kaged_arena_use(kaged_arena *a) { current = a; }

@@ -60,6 +60,15 @@ const char *ts_language_symbol_name(const void *, uint16_t);
 // one, so that a large file does not hold memory for ever.
 enum { KEEP = 1 << 20, KEEP_BYTES = 32 << 20, FIRST = 1 << 12, CHECK = 1 << 12 };
 
+// The memory that one parse may take: LEAST, and so much for each byte of the text. Large sources take 10 to 40 bytes
+// for each byte, dense ones of a few megabytes 80 to 120; texts made for it take 250.
+enum { LEAST = 64 << 20, DENSE_BYTES = 2 << 20, FOR_DENSE_BYTE = 128, FOR_BYTE = 40 };
+
+static size_t memory_for(size_t size) {
+	size_t dense = size < DENSE_BYTES ? size : DENSE_BYTES;
+	return LEAST + dense * FOR_DENSE_BYTE + (size - dense) * FOR_BYTE;
+}
+
 struct kaged_parser {
 	TSParser *parser;
 	kaged_arena *arena; // of the parser and the tree
@@ -189,7 +198,7 @@ static int64_t parse(kaged_parser *p, const void *grammar, const char *text, uin
 	if (!tree) {
 		// A parser that was stopped goes on where it was with whatever text comes next, unless it is reset.
 		ts_parser_reset(p->parser);
-		return KAGED_CANCELLED;
+		return __atomic_load_n(&p->flag, __ATOMIC_RELAXED) == KAGED_FULL ? KAGED_TOO_MUCH_MEMORY : KAGED_CANCELLED;
 	}
 	TSNode root = ts_tree_root_node(tree);
 	TSTreeCursor cursor = ts_tree_cursor_new(root);
@@ -207,6 +216,7 @@ int64_t kaged_parse(kaged_parser *p, const void *grammar, const char *text, uint
 		p->room = 0;
 	}
 	if (!p->arena && !begin(p)) return KAGED_NO_MEMORY;
+	kaged_arena_bound(p->arena, memory_for(size), &p->flag);
 	kaged_arena_use(p->arena);
 	int64_t count = parse(p, grammar, text, size, max_nodes, wanted);
 	kaged_arena_use(NULL);

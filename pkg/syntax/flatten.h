@@ -26,6 +26,7 @@ enum {
 	KAGED_TOO_MANY_NODES = -2,
 	KAGED_NO_MEMORY = -3,
 	KAGED_BAD_GRAMMAR = -4,
+	KAGED_TOO_MUCH_MEMORY = -5,
 };
 
 typedef struct kaged_parser kaged_parser;

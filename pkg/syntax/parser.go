@@ -31,7 +31,8 @@ func NewParser() (*Parser, error) {
 func (p *Parser) Close() { C.kaged_parser_delete(p.c) }
 
 // Parse parses text of at most [MaxText] bytes. The tree is valid until the next call. It fails with the context's
-// error soon after the context ended, and with [ErrTooLarge] if the tree needs more than maxNodes nodes.
+// error soon after the context ended, and with [ErrTooLarge] if the tree needs more than maxNodes nodes, or the parse
+// much more memory than that of a source of this size.
 func (p *Parser) Parse(ctx context.Context, lang *Language, text []byte, maxNodes int) (Tree, error) {
 	return p.ParseWanted(ctx, lang, text, maxNodes, nil)
 }
@@ -70,7 +71,7 @@ func (p *Parser) ParseWanted(
 			return Tree{}, err
 		}
 		return Tree{}, errors.New("the parser stopped")
-	case C.KAGED_TOO_MANY_NODES:
+	case C.KAGED_TOO_MANY_NODES, C.KAGED_TOO_MUCH_MEMORY:
 		return Tree{}, ErrTooLarge
 	case C.KAGED_NO_MEMORY:
 		return Tree{}, errors.New("no memory for the syntax tree")

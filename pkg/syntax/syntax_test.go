@@ -162,6 +162,21 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// A text that takes far more memory than sources of its size is too large, and the next text is parsed.
+func TestMemoryOfAParse(t *testing.T) {
+	t.Parallel()
+	p := parser(t)
+	lang := syntax.Lookup("python")
+	hostile := []byte(strings.Repeat("(", 3<<20))
+	if _, err := p.Parse(t.Context(), lang, hostile, 8<<20); !errors.Is(err, syntax.ErrTooLarge) {
+		t.Errorf("parsed three million brackets: %v", err)
+	}
+	tree, err := p.Parse(t.Context(), lang, []byte("x"), 100)
+	if err != nil || tree.Nodes[0].End != 1 {
+		t.Errorf("the next text: %v", err)
+	}
+}
+
 // A cancelled parse ends soon, and the next one on the same parser parses its own text.
 func TestCancelledParse(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 // ErrUnavailable reports that this program was built without cgo and has no grammars.
 var ErrUnavailable = errors.New("this build of kaged has no grammars: it was built without cgo")
 
-// ErrTooLarge reports a text that is too long or has too many nodes.
+// ErrTooLarge reports a text that is too long, has too many nodes, or takes too much memory to parse.
 var ErrTooLarge = errors.New("the text is too large to parse")
 
 // MaxText is the maximum length of a text for a [Parser], in bytes.
