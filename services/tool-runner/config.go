@@ -109,9 +109,10 @@ type Config struct {
 	MemoryKeptBytes    int64 `toml:"memory_kept_bytes"`
 	MemorySnippetChars int   `toml:"memory_snippet_chars"`
 
-	// SyntaxFileBytes is the maximum size of a file that search.ast and edit.ast parse, SyntaxNodes the maximum number of
-	// nodes of its tree (16 bytes each, and as much again during the parse; a parser keeps up to 32 MB between parses),
-	// SyntaxParsers the maximum number of files parsed at once by all calls together.
+	// SyntaxFileBytes is the maximum size of a file that search.ast and edit.ast parse, SyntaxNodes the maximum number
+	// of nodes of its tree (16 bytes each, and as much again during the parse; a parse itself takes at most 64 MiB,
+	// 128 bytes for each of the first 2 MiB of a file and 40 for each further byte; a parser keeps up to 32 MB between
+	// parses), SyntaxParsers the maximum number of files parsed at once by all calls together.
 	SyntaxFileBytes int64 `toml:"syntax_file_bytes"`
 	SyntaxNodes     int   `toml:"syntax_nodes"`
 	SyntaxParsers   int   `toml:"syntax_parsers"`
