@@ -527,3 +527,42 @@ func TestUnstorable(t *testing.T) {
 		t.Errorf("the session is %s", got)
 	}
 }
+
+// A session whose repair is refused by the store is not loaded, and is repaired once the store takes the repair.
+func TestUnstorableRepair(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := w.start("a")
+	admin := w.connect(w.owner)
+	defer admin.Close(t.Context())
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := n.session("ada")
+	stay := make(chan struct{})
+	w.harness.expect(func(p *play) {
+		p.model()
+		close(stay)
+		p.hang()
+	})
+	n.post("ada", s, "Go.")
+	<-stay
+	exec("alter table session_manager.runs add constraint odd check (outcome is null) not valid")
+	next := w.start("a")
+	again := "Again."
+	post := func() error {
+		_, err := next.Sessions.PostMessage(as(t, "ada"), &apiv1.PostMessageRequest{SessionId: s, Content: &again})
+		return err
+	}
+	eventually(t, "the repair is refused", func() error {
+		if err := post(); !errors.Is(err, fault.Unavailable) && !errors.Is(err, fault.Internal) {
+			return fmt.Errorf("got %w", err)
+		}
+		return nil
+	})
+	exec("alter table session_manager.runs drop constraint odd")
+	eventually(t, "a message is taken", post)
+}

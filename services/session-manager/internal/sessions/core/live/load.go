@@ -59,8 +59,10 @@ func (g *Registry) load(ctx context.Context, id string, e *entry) (*Session, err
 			closing, cancel := context.WithCancel(ctx)
 			cancel()
 			s.frames.Close(closing)
-			close(s.gone)
-			s.leaveHistory() // adopt has read it
+			if g.claim(s, true) { // else drop takes it out, after the load
+				close(s.gone)
+				s.leaveHistory() // adopt has read it
+			}
 			return nil, err
 		}
 	} else if loaded.Resume != nil {
