@@ -23,8 +23,9 @@ const (
 
 // Health tracks whether a database answers, and whether it accepts writes. It learns both from the pool's statements.
 // If none ends for a while, it asks the database itself, if need be on a connection of its own, so that a full pool
-// does not count. For a pool that keeps no connection it asks only while a statement waits. Create it with [NewHealth],
-// pass it to [Open] and run [Health.Watch]; it is safe for concurrent use.
+// does not count. It does not ask while a pool that lets its last connection end
+// has none in use, and the last look was good. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it
+// is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger
 	stall time.Duration

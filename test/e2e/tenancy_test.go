@@ -149,7 +149,7 @@ func (h *shared) as(t *testing.T, who, at string) *grpc.ClientConn {
 	between := rpc.Between{
 		TLS: m, Want: mtls.Identity{Service: service, Workspace: workspace}, CallTimeout: kagedtest.Limit,
 	}
-	conn, err := grpc.NewClient(h.addresses[at], append(rpc.DialOptions(), between.DialOptions()...)...)
+	conn, err := grpc.NewClient(h.addresses[at], between.DialOptions()...)
 	if err != nil {
 		t.Fatal(err)
 	}

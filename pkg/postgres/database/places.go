@@ -26,8 +26,8 @@ func newPlaces(pool *pgxpool.Pool) *places {
 	return nil
 }
 
-// take waits for a place, or for the end of ctx, of which the pool then tells the caller. leave gives the place back;
-// later calls have no effect.
+// take waits for a place. If ctx ends first it takes none; the pool's call then fails with ctx's error. leave gives the
+// place back; later calls have no effect.
 func (p *places) take(ctx context.Context) (leave func()) {
 	if p == nil {
 		return func() {}

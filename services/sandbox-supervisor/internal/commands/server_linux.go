@@ -147,7 +147,8 @@ func (s *Server) serve(over chan<- bool) {
 			return
 		}
 		if f.Op == frame.OpStart {
-			go s.serve(over) // and not the start, which would wait until this goroutine has none to receive
+			// The start stays in this goroutine: on one processor another one would run only once this one waits for a frame.
+			go s.serve(over)
 			s.start(f, fds)
 			return
 		}

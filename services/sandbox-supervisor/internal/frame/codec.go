@@ -132,12 +132,9 @@ func (u *unpacker) strings() []string {
 	if n > uint64(len(u.rest)) { // each string has at least one byte
 		u.fail()
 	}
-	if n == 0 || u.failed {
-		return nil
-	}
-	list := make([]string, n)
-	for i := range list {
-		list[i] = u.string()
+	var list []string
+	for ; n > 0 && !u.failed; n-- { // the count alone allocates nothing, because a peer may say any
+		list = append(list, u.string())
 	}
 	return list
 }

@@ -56,6 +56,7 @@ func (b *Boxes) try(ctx context.Context) (core.Box, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer p.Close()
 	p.Copy(func(core.Stream, []byte) {})
 	<-p.Exited()
 	if end := p.End(); end.Lost || end.Code != 0 || end.Signal != 0 {

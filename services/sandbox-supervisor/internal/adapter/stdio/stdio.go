@@ -180,8 +180,8 @@ func (s *Streams) End(wait time.Duration) {
 }
 
 // Copy passes output on as specified in core.Process. It calls silent once all writers have closed, possibly before
-// End, and for a terminal possibly twice. Pipes that their writers have closed are closed then, while the process is
-// usually still to be reaped.
+// End, and for a terminal possibly twice. It closes the pipes when all output is passed, which is usually before the
+// process is reaped; a terminal stays open until Close.
 func (s *Streams) Copy(sink func(core.Stream, []byte), silent func()) {
 	var turn sync.Mutex // held while sink runs
 	pass := func(out output) {
