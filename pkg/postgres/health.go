@@ -24,7 +24,7 @@ const (
 // Health tracks whether a database answers, and whether it accepts writes. It learns both from the pool's statements.
 // If none ends for a while, it asks the database itself, if need be on a connection of its own, so that a full pool
 // does not count. It does not ask while a pool that lets its last connection end
-// has none in use, and the last look was good. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it
+// is unused, and the last look was good. Create it with [NewHealth], pass it to [Open] and run [Health.Watch]; it
 // is safe for concurrent use.
 type Health struct {
 	log   *slog.Logger

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"sync"
+	"unicode"
 )
 
 // Pattern is a compiled expression. It is safe for concurrent use.
@@ -14,7 +16,7 @@ type Pattern struct {
 	finders  []finder  // finders of the literals
 	run      run       // searched if there are no literals
 	automata sync.Pool // values are *automaton, each used by one scan at a time
-	words    string    // the expression of [Pattern.Words]; empty unless the pattern is one literal text
+	words    string    // the expression of [Pattern.Words]; empty unless the pattern is one literal word
 }
 
 // maxProgram is the maximum number of instructions of a compiled expression. Nested repetitions can exceed any limit,
@@ -29,7 +31,7 @@ func Compile(text string) (*Pattern, error) {
 		return nil, explain(err)
 	}
 	tree = withinLine(tree)
-	p := &Pattern{words: wholeWords(tree)}
+	p := &Pattern{words: wholeWord(tree)}
 	if r := longRun(tree); r.rare() > 0 {
 		p.run = r
 	}
@@ -55,8 +57,9 @@ func Compile(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// Words returns the pattern that finds p only as whole words: no letter, digit or underscore stands on either side of a
-// match. ok is false unless p is one literal text, in which case only a guess of a whole word finds it.
+// Words returns the pattern that finds p only as a whole word, with a blank, a bracket, a quote or one of ,;:.=<> on
+// either side. ok is false unless p is one literal word of letters, digits and underscores. So only a guess of a whole
+// word finds it, and words that other signs join, such as a password's, are found neither alone nor together.
 func (p *Pattern) Words() (words *Pattern, ok bool) {
 	if p.words == "" {
 		return nil, false
@@ -65,12 +68,14 @@ func (p *Pattern) Words() (words *Pattern, ok bool) {
 	return words, err == nil
 }
 
-func wholeWords(tree *syntax.Regexp) string {
-	if tree.Op != syntax.OpLiteral {
+func wholeWord(tree *syntax.Regexp) string {
+	if tree.Op != syntax.OpLiteral || slices.ContainsFunc(tree.Rune, func(r rune) bool {
+		return r != '_' && !unicode.In(r, unicode.L, unicode.M, unicode.N)
+	}) {
 		return ""
 	}
-	const other = `[^\pL\pM\pN_]`
-	text := regexp.QuoteMeta(string(tree.Rune))
+	const other = "[\\s()\\[\\]{}\"'`,;:.=<>]"
+	text := string(tree.Rune)
 	if tree.Flags&syntax.FoldCase != 0 {
 		text = "(?i:" + text + ")"
 	}

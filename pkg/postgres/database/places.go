@@ -26,7 +26,7 @@ func newPlaces(pool *pgxpool.Pool) *places {
 	return nil
 }
 
-// take waits for a place. If ctx ends first it takes none; the pool's call then fails with ctx's error. leave gives the
+// take waits for a place. If ctx ends first, the pool's call fails with ctx's error. leave gives the
 // place back; later calls have no effect.
 func (p *places) take(ctx context.Context) (leave func()) {
 	if p == nil {

@@ -173,7 +173,7 @@ func (s *codeSearch) file(ctx context.Context, file paths.Path, text []byte) {
 			return true
 		})
 	})
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !outside { // an outside file is parsed only if it has the pattern's text
 		s.skipped.Add(1)
 	}
 	if found.count > 0 {

@@ -106,7 +106,7 @@ func (d Deps) grep(ctx context.Context, call *tool.Call, p *searchGrepParams) (s
 		found: newMatches[grepMatch](limits.OutputBytes, int(p.HeadLimit)),
 	}
 	if !call.Access.Uncaged() && !limits.HideOutside {
-		// A match tells that the file has the text. Any other pattern would let an agent read the file, bit by bit.
+		// A match tells that the file has the word. Any other pattern would let an agent read the file, bit by bit.
 		g.outside, _ = pattern.Words()
 	}
 	bounded, cancel := context.WithTimeout(ctx, limits.Timeout)
