@@ -36,7 +36,8 @@ import (
 // grammars returns the compiled-in parse tables by the name of their language.
 func grammars() map[string]*grammar {
 	pointers := map[string]unsafe.Pointer{
-		"bash": bash.Language(), "c": c.Language(), "cpp": cpp.Language(), "csharp": csharp.Language(), "css": css.Language(),
+		"bash": unsafe.Pointer(C.kaged_guarded_bash(bash.Language())),
+		"c":    c.Language(), "cpp": cpp.Language(), "csharp": csharp.Language(), "css": css.Language(),
 		"go": golang.Language(), "hcl": unsafe.Pointer(C.tree_sitter_hcl()), "html": html.Language(), "java": java.Language(),
 		"javascript": javascript.Language(), "json": json.Language(),
 		"kotlin": unsafe.Pointer(C.kaged_guarded_kotlin(C.tree_sitter_kotlin())),
@@ -45,7 +46,7 @@ func grammars() map[string]*grammar {
 		"rust":  rust.Language(),
 		"swift": unsafe.Pointer(C.tree_sitter_swift()), "tsx": typescript.LanguageTSX(),
 		"typescript": typescript.LanguageTypescript(),
-		"yaml":       yaml.Language(),
+		"yaml":       unsafe.Pointer(C.kaged_guarded_yaml(yaml.Language())),
 	}
 	all := make(map[string]*grammar, len(pointers))
 	for name, p := range pointers {

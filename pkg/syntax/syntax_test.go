@@ -48,20 +48,22 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// heredocs returns a call in Ruby with one heredoc for each length of a word. Their text is no Ruby.
+func heredocs(words ...int) string {
+	begin, bodies := "f(1", ""
+	for i, n := range words {
+		word := strings.Repeat(string(rune('A'+i)), n)
+		begin, bodies = begin+", <<"+word, bodies+")\n"+word+"\n"
+	}
+	return begin + ")\n" + bodies
+}
+
 // A text that a grammar's scanner cannot handle does not end the process, and is perhaps read wrongly. Texts that are
 // nested less deeply, or have shorter words, are read as they were.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	nested := func(depth int) string {
 		return "val x = " + strings.Repeat(`"${`, depth) + "1" + strings.Repeat(`}"`, depth) + "\n"
-	}
-	heredocs := func(words ...int) string {
-		begin, bodies := "f(1", ""
-		for i, n := range words {
-			word := strings.Repeat(string(rune('A'+i)), n)
-			begin, bodies = begin+", <<"+word, bodies+"text\n"+word+"\n"
-		}
-		return begin + ")\n" + bodies
 	}
 	p := parser(t)
 	for _, c := range []struct {
@@ -88,6 +90,44 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("%s, %.40q of %d bytes: %v", c.lang, c.text, len(c.text), err)
 		} else if c.valid && tree.Failure() >= 0 {
 			t.Errorf("%s, %.40q of %d bytes: a syntax error", c.lang, c.text, len(c.text))
+		}
+	}
+}
+
+// A scanner's state that is larger than the parser's room for it, 1024 bytes, is dropped and not written past the room:
+// the text is read wrongly. A state that just fits is stored.
+func TestStatesAreBounded(t *testing.T) {
+	t.Parallel()
+	bash := func(n int) string {
+		word := strings.Repeat("A", n)
+		return "cat <<" + word + "\ntext\n" + word + "\n"
+	}
+	yaml := func(depth int) string {
+		var b strings.Builder
+		for i := range depth {
+			b.WriteString(strings.Repeat(" ", i) + "a:\n")
+		}
+		return b.String() + strings.Repeat(" ", depth) + "b\n"
+	}
+	p := parser(t)
+	for _, c := range []struct {
+		lang, text string
+		fits       bool
+	}{
+		{"bash", bash(1012), true},
+		{"bash", bash(1013), false},
+		{"bash", bash(1014), false},
+		{"bash", bash(1015), false},
+		{"ruby", heredocs(252, 252, 252, 250), true},
+		{"ruby", heredocs(252, 252, 252, 251), false},
+		{"yaml", yaml(253), true},
+		{"yaml", yaml(254), false},
+	} {
+		tree, err := p.Parse(t.Context(), syntax.Lookup(c.lang), []byte(c.text), math.MaxInt32)
+		if err != nil {
+			t.Errorf("%s, %d bytes: %v", c.lang, len(c.text), err)
+		} else if read := tree.Failure() < 0; read != c.fits {
+			t.Errorf("%s, %d bytes: read without an error: %v, want %v", c.lang, len(c.text), read, c.fits)
 		}
 	}
 }
