@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kaged.dev/pkg/contract"
@@ -277,4 +278,33 @@ func TestChangesAfterTrouble(t *testing.T) {
 	if !errors.Is(err, fault.NotFound) {
 		t.Error(err)
 	}
+}
+
+// A search that panics leaves its place to the next one.
+func TestPanicsLeaveTheirPlace(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.git("init", "-q")
+	p.write("old", "old\n")
+	p.git("add", "-A")
+	p.git("commit", "-qm", "first")
+	p.write("new", "new\n")
+	synctest.Test(t, func(t *testing.T) {
+		p.open()
+		for range 2 * changes.MaxReaders {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("there was no panic")
+					}
+				}()
+				_, err := p.kept.List(t.Context(), changes.Query{
+					Root: p.root, Session: p.session,
+					LookupEnv: func(string) (string, bool) { return "", false },
+					Sniff:     func([]byte) string { panic("a broken detector") },
+				})
+				t.Error(err)
+			}()
+		}
+	})
 }

@@ -105,9 +105,8 @@ func (i *Images) List(ctx context.Context, q Query) (Found, error) {
 	case <-ctx.Done():
 		return Found{}, ctx.Err()
 	}
-	err = l.outside(ctx, i.log)
-	<-i.readers
-	if err != nil {
+	defer func() { <-i.readers }()
+	if err := l.outside(ctx, i.log); err != nil {
 		return Found{}, err
 	}
 	slices.SortFunc(l.found.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })

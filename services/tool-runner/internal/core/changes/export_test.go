@@ -1,0 +1,3 @@
+package changes
+
+const MaxReaders = maxReaders
