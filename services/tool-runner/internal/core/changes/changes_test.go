@@ -1,6 +1,7 @@
 package changes_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -307,4 +308,52 @@ func TestPanicsLeaveTheirPlace(t *testing.T) {
 			}()
 		}
 	})
+}
+
+// counted is a context that ends when it was asked a number of times.
+type counted struct {
+	context.Context
+	left int
+}
+
+func (c *counted) Err() error {
+	if c.left--; c.left < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A file of which the comparison is interrupted is not listed, since it may equal HEAD.
+func TestInterruptedComparisons(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.git("init", "-q")
+	p.write(".gitattributes", "* text\n")
+	p.write("sub/edited", "one\n")
+	p.write("sub/same", "same\n")
+	p.git("add", "-A")
+	p.git("commit", "-qm", "first")
+	p.write("sub/edited", "two\n")
+	p.write("sub/same", "same\r\n")
+	for left := 0; ; left++ {
+		ctx := &counted{t.Context(), left}
+		found, err := changes.CompareAll(t.Context(), ctx, p.root, "sub/edited", "sub/same")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found.Files {
+			if f.Path != "sub/edited" || f.Added != 1 || f.Removed != 1 || f.NoDiff != "" {
+				t.Errorf("after %d questions: %+v", left, f)
+			}
+		}
+		if ended := ctx.left < 0; found.Truncated != ended {
+			t.Errorf("after %d questions: truncated %v, ended %v", left, found.Truncated, ended)
+		}
+		if !found.Truncated {
+			if len(found.Files) != 1 || left < 4 {
+				t.Errorf("after %d questions: %+v", left, found.Files)
+			}
+			return
+		}
+	}
 }

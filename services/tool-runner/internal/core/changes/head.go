@@ -132,19 +132,30 @@ func (l *listing) outside(ctx context.Context, log *slog.Logger) error {
 	l.found.Truncated = l.found.Truncated || !whole
 	list = append(list, missing...)
 	slices.Sort(list)
-	for _, rel := range slices.Compact(list) {
+	l.compareAll(bounded, h, slices.Compact(list))
+	return ctx.Err()
+}
+
+// compareAll adds those of the files that differ from HEAD, until the context ends.
+func (l *listing) compareAll(ctx context.Context, h *head, list []string) {
+	for _, rel := range list {
 		if l.known[rel] || l.Path != "" && l.Path != rel {
 			continue
 		}
-		if bounded.Err() != nil || len(l.found.Files) == maxFiles {
+		if len(l.found.Files) == maxFiles {
 			l.found.Truncated = true
-			return ctx.Err()
+			break
 		}
-		if before, after, differs := l.fromHead(bounded, h, rel); differs {
+		before, after, differs := l.fromHead(ctx, h, rel)
+		// What the end interrupted looks like a difference.
+		if ctx.Err() != nil {
+			l.found.Truncated = true
+			break
+		}
+		if differs {
 			l.add(rel, before, after, Outside, nil)
 		}
 	}
-	return nil
 }
 
 // fromHead returns a file in HEAD and as git would store it now, and whether they differ. A filter driver is not run,
