@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"kaged.dev/pkg/workspace/ignore"
 )
@@ -13,6 +14,12 @@ const FileName = ".gitattributes"
 
 // maxLine is the longest line of attributes that git reads, in bytes.
 const maxLine = 2048
+
+// The bounds of a file, far above those of real files.
+const (
+	maxRules = 10_000       // rules and macros
+	maxGiven = 5 * maxRules // attributes in them
+)
 
 // states of an attribute that have no text.
 const (
@@ -35,6 +42,8 @@ type rule struct {
 type list struct {
 	base  string // the folder of the file below the work tree, with a slash at its end, or ""
 	rules []rule
+	bytes int  // that it takes
+	cut   bool // rules were left out
 }
 
 // macros are named lists of attributes.
@@ -46,6 +55,7 @@ func builtin() macros { return macros{"binary": {{"diff", unset}, {"merge", unse
 // parse reads a file of attributes. Its macros are added to m unless that is nil.
 func parse(content []byte, base string, m macros) *list {
 	l := &list{base: base}
+	kept, attributes := 0, 0
 	for line := range strings.Lines(string(content)) {
 		if len(line) > maxLine {
 			continue
@@ -56,6 +66,11 @@ func parse(content []byte, base string, m macros) *list {
 		}
 		name, rest := splitName(line)
 		given := assignments(rest)
+		kept++
+		attributes += len(given)
+		if l.cut = kept > maxRules || attributes > maxGiven; l.cut {
+			break
+		}
 		if macro, ok := strings.CutPrefix(name, "[attr]"); ok {
 			if m != nil && validName(macro) {
 				m[macro] = given
@@ -69,6 +84,11 @@ func parse(content []byte, base string, m macros) *list {
 		l.rules = append(l.rules, rule{
 			pattern: strings.TrimPrefix(name, "/"), rooted: strings.Contains(name, "/"), give: given,
 		})
+		l.bytes += cap(given) * int(unsafe.Sizeof(assignment{}))
+	}
+	l.bytes += int(unsafe.Sizeof(*l)) + cap(l.rules)*int(unsafe.Sizeof(rule{}))
+	if len(l.rules) > 0 {
+		l.bytes += len(content) // the names in the rules are parts of it
 	}
 	return l
 }

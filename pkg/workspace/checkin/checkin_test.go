@@ -199,3 +199,52 @@ func FuzzAttributes(f *testing.F) {
 		}
 	})
 }
+
+// Of a file with too many rules or attributes the first ones count, and of folders with too many rules together the
+// first that are asked for; the rules say that they are cut.
+func TestBoundsOfAttributes(t *testing.T) {
+	t.Parallel()
+	filler := strings.Repeat("none "+strings.Repeat("a ", 50)+"\n", 800)
+	for name, c := range map[string]struct {
+		files map[string]string
+		cut   bool
+	}{
+		"few":             {map[string]string{".gitattributes": strings.Repeat("none a\n", 9_000)}, false},
+		"many rules":      {map[string]string{".gitattributes": strings.Repeat("none\n", 20_000)}, true},
+		"many attributes": {map[string]string{".gitattributes": strings.Repeat(filler, 2)}, true},
+		"many macros":     {map[string]string{".gitattributes": strings.Repeat("[attr]a b\n", 20_000)}, true},
+		"some folders":    {map[string]string{"0/.gitattributes": filler, "1/.gitattributes": filler}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepository(t, t.TempDir())
+			for name, text := range c.files {
+				r.write(name, "* ident\n"+text)
+			}
+			rules := r.rules()
+			for _, name := range []string{"0/file", "1/file"} {
+				if rules.For(name).None() {
+					t.Errorf("%s has no conversion", name)
+				}
+			}
+			if rules.Cut() != c.cut {
+				t.Errorf("cut %v", rules.Cut())
+			}
+		})
+	}
+	t.Run("many folders", func(t *testing.T) {
+		t.Parallel()
+		r := newRepository(t, t.TempDir())
+		rules := r.rules()
+		var converted int
+		for i := range 20 {
+			r.write(fmt.Sprintf("%d/.gitattributes", i), "* ident\n"+filler)
+			if !rules.For(fmt.Sprintf("%d/file", i)).None() {
+				converted++
+			}
+		}
+		if converted < 5 || converted == 20 || !rules.Cut() {
+			t.Errorf("%d folders have a conversion, cut %v", converted, rules.Cut())
+		}
+	})
+}

@@ -10,6 +10,12 @@ import (
 // systemAttributes is the attribute file of all users.
 const systemAttributes = "/etc/gitattributes"
 
+// The memory for the lists of the work tree, in bytes, and the part of it for each list besides its rules.
+const (
+	maxLists = 16 << 20
+	listCost = 64
+)
+
 // Rules are the attributes and settings of one repository. They are for one goroutine.
 type Rules struct {
 	top      string
@@ -18,27 +24,50 @@ type Rules struct {
 	// above are the lists stronger than those of the work tree, below the weaker ones.
 	above, below []*list
 	folders      map[string]*list // lists of the work tree by folder
+	room         int              // bytes left for them
+	cut          bool
 }
 
 // Open reads the rules of the repository with its work tree at top; common is the git folder that its work trees share.
 func Open(top, common string, user *ignore.User) *Rules {
-	r := &Rules{top: top, settings: user.Settings(top, common), macros: builtin(), folders: map[string]*list{}}
+	r := &Rules{
+		top: top, settings: user.Settings(top, common), macros: builtin(), folders: map[string]*list{}, room: maxLists,
+	}
 	// Later definitions of a macro replace earlier ones, so the weakest file comes first.
-	system := parse(ignore.ReadFile(systemAttributes), "", r.macros)
-	own := parse(r.settings.File("core.attributesfile", user.UserAttributes()), "", r.macros)
-	r.folders[""] = parse(ignore.ReadFile(filepath.Join(top, FileName)), "", r.macros)
-	r.above = []*list{parse(ignore.ReadFile(filepath.Join(common, "info", "attributes")), "", r.macros)}
+	system := r.parse(ignore.ReadFile(systemAttributes), "", r.macros)
+	own := r.parse(r.settings.File("core.attributesfile", user.UserAttributes()), "", r.macros)
+	r.folders[""] = r.parse(ignore.ReadFile(filepath.Join(top, FileName)), "", r.macros)
+	r.above = []*list{r.parse(ignore.ReadFile(filepath.Join(common, "info", "attributes")), "", r.macros)}
 	r.below = []*list{own, system}
 	return r
 }
 
-// folder returns the attributes that a folder of the work tree holds. dir is "" or ends with a slash.
+// parse reads a file of attributes, and notes whether rules were left out.
+func (r *Rules) parse(content []byte, base string, m macros) *list {
+	l := parse(content, base, m)
+	r.cut = r.cut || l.cut
+	return l
+}
+
+// Cut reports whether attributes were left out, because a file has too many or those of all folders are too large.
+func (r *Rules) Cut() bool { return r.cut }
+
+// folder returns the attributes that a folder of the work tree holds, an empty list if there is no room for them. dir
+// is "" or ends with a slash.
 func (r *Rules) folder(dir string) *list {
-	l, known := r.folders[dir]
-	if !known {
-		l = parse(ignore.ReadFile(filepath.Join(r.top, filepath.FromSlash(dir), FileName)), dir, nil)
-		r.folders[dir] = l
+	if l, known := r.folders[dir]; known {
+		return l
 	}
+	if r.room <= 0 {
+		r.cut = true
+		return &list{}
+	}
+	l := r.parse(ignore.ReadFile(filepath.Join(r.top, filepath.FromSlash(dir), FileName)), dir, nil)
+	if r.room -= l.bytes + len(dir) + listCost; r.room < 0 {
+		r.cut = true
+		return &list{}
+	}
+	r.folders[dir] = l
 	return l
 }
 

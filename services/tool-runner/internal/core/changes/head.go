@@ -156,6 +156,7 @@ func (l *listing) compareAll(ctx context.Context, h *head, list []string) {
 			l.add(rel, before, after, Outside, nil)
 		}
 	}
+	l.found.Truncated = l.found.Truncated || h.rules.Cut()
 }
 
 // fromHead returns a file in HEAD and as git would store it now, and whether they differ. A filter driver is not run,

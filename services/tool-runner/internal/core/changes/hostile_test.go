@@ -85,6 +85,13 @@ func TestHostileRepositories(t *testing.T) { //nolint:paralleltest // it measure
 			s.pack(slices.Concat([]byte{0x7a}, s.raw(s.head()), sizes))
 		},
 		"trees that name each other": func(s *spoiled) { s.trees() },
+		"attributes in many folders": func(s *spoiled) {
+			s.put("info/exclude", []byte(".gitattributes\n"))
+			for i := range 100 {
+				s.write(fmt.Sprintf("%d/.gitattributes", i), strings.Repeat("a\n", 1<<19))
+				s.write(fmt.Sprintf("%d/new", i), "new\n")
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
