@@ -3,6 +3,7 @@ package githead_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -263,6 +264,37 @@ func TestNothingThere(t *testing.T) {
 	unborn.git("init", "-q")
 	if _, err := unborn.open(); !errors.Is(err, githead.ErrNone) {
 		t.Error(err)
+	}
+}
+
+// An object counts once in the bytes of those that are kept, however often it is read and is a base of others.
+func TestKeptBytes(t *testing.T) {
+	t.Parallel()
+	r := newRepository(t, 20)
+	r.git("repack", "-adfq", "--depth=50", "--window=60")
+	head, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer head.Close()
+	var chained []githead.Entry
+	for line := range strings.Lines(r.git("log", "--format=", "--raw", "--no-abbrev", "--", "long")) {
+		object, _, err := head.Find(t.Context(), head.Root(), "long")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hex.Decode(object.Hash[:], []byte(strings.Fields(line)[3])); err != nil {
+			t.Fatal(err)
+		}
+		chained = append(chained, object)
+	}
+	for _, e := range chained {
+		if _, err := head.Blob(t.Context(), e, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := head.Kept(); got != want || len(chained) < 20 {
+		t.Errorf("%d bytes of objects count as %d, after %d reads", want, got, len(chained))
 	}
 }
 

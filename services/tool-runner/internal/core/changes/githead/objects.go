@@ -184,6 +184,9 @@ func (o *objects) find(ctx context.Context, h Hash, limit int64) (object, error)
 
 // keep keeps an object for its next readers.
 func (o *objects) keep(at place, found object) {
+	if _, kept := o.cached[at]; kept {
+		return
+	}
 	if o.bytes+len(found.data) > maxCached {
 		clear(o.cached)
 		o.bytes = 0
