@@ -267,6 +267,25 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
+// A repository of which the branch cannot be read is not one without a commit.
+func TestUnknownReferences(t *testing.T) {
+	t.Parallel()
+	packed := repository{t, t.TempDir()}
+	packed.git("init", "-q", "-b", "main", "--object-format=sha256")
+	packed.write("file", "text\n")
+	packed.git("add", "-A")
+	packed.git("commit", "-qm", "first")
+	packed.git("pack-refs", "--all")
+	tables := repository{t, t.TempDir()}
+	tables.git("init", "-q")
+	tables.write(".git/HEAD", "ref: refs/heads/.invalid\n")
+	for name, r := range map[string]repository{"SHA-256": packed, "reftable": tables} {
+		if _, err := r.open(); err == nil || errors.Is(err, githead.ErrNone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // An object counts once in the bytes of those that are kept, however often it is read and is a base of others.
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()

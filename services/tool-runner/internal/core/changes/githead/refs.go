@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// elsewhere is the branch in the file HEAD of a repository that keeps its references in tables.
+const elsewhere = "refs/heads/.invalid"
+
 // resolveHead returns the commit at HEAD.
 func resolveHead(ctx context.Context, own, common string) (Hash, error) {
 	name, dir := "HEAD", own
@@ -32,7 +35,8 @@ func resolveHead(ctx context.Context, own, common string) (Hash, error) {
 			return Hash{}, errBroken
 		}
 		name = strings.TrimSpace(target)
-		if !strings.HasPrefix(name, "refs/") || !filepath.IsLocal(name) || filepath.Clean(name) != name {
+		if !strings.HasPrefix(name, "refs/") || !filepath.IsLocal(name) || filepath.Clean(name) != name ||
+			name == elsewhere {
 			return Hash{}, errBroken
 		}
 		if dir = common; ofWorktree(name) {
@@ -83,6 +87,7 @@ func packedRef(ctx context.Context, common, name string) (Hash, error) {
 			if h, ok := parseHash(string(hash)); ok {
 				return h, nil
 			}
+			return Hash{}, errBroken
 		}
 		switch {
 		case errors.Is(err, io.EOF) && limited.N > 0:
