@@ -14,7 +14,7 @@ import (
 
 // The bounds of one repository.
 const (
-	maxObject     = 8 << 20   // bytes of an object that is read, and of each object that it is a difference from
+	maxObject     = 8 << 20   // bytes of an object that is read, and of each base that its differences start from
 	maxCached     = 16 << 20  // bytes of objects that are kept
 	maxPacks      = 4096      // packs, in all folders of objects
 	maxOpen       = 64        // packs with an index that is kept open
