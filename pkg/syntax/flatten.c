@@ -157,12 +157,20 @@ static bool holds(const kaged_wanted *wanted, size_t *place, const kaged_node *n
 	return *place < wanted->count && wanted->places[*place] < n->end;
 }
 
+// Returns why a parser stops: KAGED_CANCELLED or KAGED_TOO_MUCH_MEMORY; 0 if it goes on.
+static int64_t stopped(const kaged_parser *p) {
+	size_t flag = __atomic_load_n(&p->flag, __ATOMIC_RELAXED);
+	if (flag == KAGED_FULL) return KAGED_TOO_MUCH_MEMORY;
+	return flag ? KAGED_CANCELLED : 0;
+}
+
 static int64_t flatten(kaged_parser *p, TSTreeCursor *cursor, uint32_t max_nodes, const kaged_wanted *wanted) {
 	size_t count = 0, depth = 0, place = 0;
 	size_t within = 0; // the depth of the wanted node around the current one, plus one; 0 outside of wanted nodes
 	for (;;) {
 		if (count == max_nodes) return KAGED_TOO_MANY_NODES;
-		if (count % CHECK == 0 && __atomic_load_n(&p->flag, __ATOMIC_RELAXED)) return KAGED_CANCELLED;
+		int64_t why = count % CHECK == 0 ? stopped(p) : 0;
+		if (why) return why;
 		if (count == p->room && !more_nodes(p)) return KAGED_NO_MEMORY;
 		TSNode n = ts_tree_cursor_current_node(cursor);
 		uint8_t flags = flags_of(n);
@@ -198,7 +206,8 @@ static int64_t parse(kaged_parser *p, const void *grammar, const char *text, uin
 	if (!tree) {
 		// A parser that was stopped goes on where it was with whatever text comes next, unless it is reset.
 		ts_parser_reset(p->parser);
-		return __atomic_load_n(&p->flag, __ATOMIC_RELAXED) == KAGED_FULL ? KAGED_TOO_MUCH_MEMORY : KAGED_CANCELLED;
+		int64_t why = stopped(p);
+		return why ? why : KAGED_CANCELLED;
 	}
 	TSNode root = ts_tree_root_node(tree);
 	TSTreeCursor cursor = ts_tree_cursor_new(root);

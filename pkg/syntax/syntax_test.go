@@ -217,6 +217,17 @@ func TestMemoryOfAParse(t *testing.T) {
 	}
 }
 
+// A parse whose last step takes it past the bound is too large as well. The number of brackets is the least that is
+// too large, on most platforms.
+func TestMemoryAtTheEndOfAParse(t *testing.T) {
+	t.Parallel()
+	p := parser(t)
+	_, err := p.Parse(t.Context(), syntax.Lookup("python"), []byte(strings.Repeat("(", 551_446)), 8<<20)
+	if err != nil && !errors.Is(err, syntax.ErrTooLarge) {
+		t.Errorf("a parse that is too large in its last step: %v", err)
+	}
+}
+
 // A cancelled parse ends soon, and the next one on the same parser parses its own text.
 func TestCancelledParse(t *testing.T) {
 	t.Parallel()
