@@ -104,18 +104,12 @@ func (r *Repository) Find(ctx context.Context, from Entry, path string) (Entry, 
 		if from.Kind != Folder {
 			return Entry{}, false, nil
 		}
-		tree, err := r.Tree(ctx, from)
+		tree, order, err := r.objects.folder(ctx, from.Hash)
 		if err != nil {
 			return Entry{}, false, err
 		}
-		found := false
-		for e := range tree.All() {
-			if found = e.Name == name; found {
-				from = e
-				break
-			}
-		}
-		if !found {
+		var found bool
+		if from, found = tree.find(order, name); !found {
 			return Entry{}, false, nil
 		}
 	}

@@ -317,6 +317,44 @@ func TestKeptBytes(t *testing.T) {
 	}
 }
 
+// A folder is gone through once, not again for each file that is looked up in it.
+func TestManyFilesOfAFolder(t *testing.T) { //nolint:paralleltest // it counts what the process allocates
+	r := repository{t, t.TempDir()}
+	r.git("init", "-q")
+	// Git orders the folder "a" behind "a.b".
+	names := []string{"a.b", "a/a.b", "a/b/c", "a0", "z"}
+	for i := range 2000 {
+		names = append(names, fmt.Sprintf("a/%d", i))
+	}
+	for _, name := range names {
+		r.write(name, name)
+	}
+	r.git("add", "-A")
+	r.git("commit", "-qm", "first")
+	head, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer head.Close()
+	for _, name := range names {
+		e, ok, err := head.Find(t.Context(), head.Root(), name)
+		if err != nil || !ok || e.Kind != githead.File || e.Name != filepath.Base(name) {
+			t.Errorf("%s is %v, %v, %v", name, e, ok, err)
+		}
+	}
+	allocated := testing.AllocsPerRun(10, func() {
+		if _, ok, err := head.Find(t.Context(), head.Root(), "a/999"); !ok || err != nil {
+			t.Error(ok, err)
+		}
+	})
+	if allocated > 20 {
+		t.Errorf("to look up a file allocates %v times", allocated)
+	}
+	if counted, size := head.Kept(); counted != size {
+		t.Errorf("%d bytes of objects count as %d", size, counted)
+	}
+}
+
 // counted is a context that ends when it was asked a number of times.
 type counted struct {
 	context.Context

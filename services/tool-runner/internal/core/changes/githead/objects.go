@@ -28,9 +28,13 @@ var kinds = map[string]int{"commit": isCommit, "tree": isTree, "blob": isBlob, "
 
 // object is the content of an object.
 type object struct {
-	kind int
-	data []byte
+	kind  int
+	data  []byte
+	order []int32 // of a folder in which a name was looked up: its entries by name
 }
+
+// size returns the bytes that an object takes.
+func (o object) size() int { return len(o.data) + 4*cap(o.order) }
 
 // place is the key of a kept object: its hash, or its offset in a pack.
 type place struct {
@@ -154,6 +158,27 @@ func (o *objects) read(ctx context.Context, h Hash, kind int, limit int64) ([]by
 	return found.data, nil
 }
 
+// folder returns a folder with the order of its entries. Many files of one folder are looked up, so both are kept.
+func (o *objects) folder(ctx context.Context, h Hash) (Tree, []int32, error) {
+	data, err := o.read(ctx, h, isTree, maxObject)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := place{hash: h}
+	found := o.cached[at]
+	if found.order == nil {
+		order, whole := Tree(data).order()
+		if !whole {
+			return nil, nil, errBroken
+		}
+		o.bytes -= found.size()
+		delete(o.cached, at)
+		found.order = order
+		o.keep(at, found)
+	}
+	return Tree(data), found.order, nil
+}
+
 // find reads an object from a pack or its own file. Packs come first, as in git.
 func (o *objects) find(ctx context.Context, h Hash, limit int64) (object, error) {
 	var broken error
@@ -187,12 +212,12 @@ func (o *objects) keep(at place, found object) {
 	if _, kept := o.cached[at]; kept {
 		return
 	}
-	if o.bytes+len(found.data) > maxCached {
+	if o.bytes+found.size() > maxCached {
 		clear(o.cached)
 		o.bytes = 0
 	}
 	o.cached[at] = found
-	o.bytes += len(found.data)
+	o.bytes += found.size()
 }
 
 // loose reads an object that has a file of its own.
@@ -220,7 +245,7 @@ func (o *objects) loose(ctx context.Context, path string, limit int64) (object, 
 		return object{}, ErrLarge
 	}
 	data, err := exactly(in, size)
-	return object{kinds[name], data}, err
+	return object{kind: kinds[name], data: data}, err
 }
 
 // inflate returns the content of a zlib stream, until the next call.

@@ -100,7 +100,7 @@ func (o *objects) unchain(ctx context.Context, p *pack, e entry) (object, error)
 		if err != nil {
 			return object{}, err
 		}
-		found = object{e.kind, data}
+		found = object{kind: e.kind, data: data}
 	}
 	for n := len(chain) - 1; n >= 0; n-- {
 		o.keep(place{pack: p, at: e.at}, found)

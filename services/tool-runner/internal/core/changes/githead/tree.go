@@ -2,7 +2,9 @@ package githead
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
+	"slices"
 )
 
 // Kind is the kind of an entry of a folder.
@@ -65,4 +67,41 @@ func (t Tree) next() (e Entry, rest Tree, ok bool) {
 	}
 	e.Name = string(name)
 	return e, rest[copy(e.Hash[:], rest):], true
+}
+
+// order returns where the entries begin, by name; whole reports whether the tree consists of entries. Entries of one
+// name stay in their order.
+func (t Tree) order() (order []int32, whole bool) {
+	order = []int32{}
+	for rest := t; len(rest) > 0; {
+		_, after, ok := rest.next()
+		if !ok {
+			return nil, false
+		}
+		order = append(order, int32(len(t)-len(rest)))
+		rest = after
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(bytes.Compare(t[a:].name(), t[b:].name()), cmp.Compare(a, b))
+	})
+	return order, true
+}
+
+// find returns the first entry of a name.
+func (t Tree) find(order []int32, name string) (Entry, bool) {
+	i, ok := slices.BinarySearchFunc(order, []byte(name), func(at int32, name []byte) int {
+		return bytes.Compare(t[at:].name(), name)
+	})
+	if !ok {
+		return Entry{}, false
+	}
+	e, _, ok := t[order[i]:].next()
+	return e, ok
+}
+
+// name returns the name of the first entry.
+func (t Tree) name() []byte {
+	_, rest, _ := bytes.Cut(t, []byte{' '})
+	name, _, _ := bytes.Cut(rest, []byte{0})
+	return name
 }
