@@ -1,7 +1,6 @@
 package githead_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -10,11 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"kaged.dev/pkg/workspace/ignore"
 	"kaged.dev/services/tool-runner/internal/core/changes/githead"
@@ -399,60 +395,5 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 		if _, err := githead.Open(&counted{t.Context(), left}, own, common); !errors.Is(err, context.Canceled) {
 			t.Errorf("after %d questions: %v", left, err)
 		}
-	}
-}
-
-// A repository of which any bytes are changed is read without a panic.
-func TestDamagedRepositories(t *testing.T) {
-	t.Parallel()
-	for _, packed := range []bool{false, true} {
-		r := newRepository(t, 2)
-		if packed {
-			r.git("repack", "-adfq", "--depth=50")
-		}
-		var files []string
-		err := filepath.WalkDir(filepath.Join(r.root, ".git"), func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() &&
-				(strings.Contains(path, "/objects/") || filepath.Base(path) == "HEAD") {
-				files = append(files, path)
-				err = os.Chmod(path, 0o600)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(files)
-		rapid.Check(t, func(rt *rapid.T) { damage(rt, r, rapid.SampledFrom(files).Draw(rt, "file")) })
-	}
-}
-
-// damage reads a repository with one damaged file.
-func damage(rt *rapid.T, r repository, path string) {
-	before, err := os.ReadFile(path)
-	if err != nil {
-		rt.Fatal(err)
-	}
-	data := bytes.Clone(before)
-	for range rapid.IntRange(1, 4).Draw(rt, "changes") {
-		data[rapid.IntRange(0, len(data)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
-	}
-	if rapid.Bool().Draw(rt, "cut") {
-		data = data[:rapid.IntRange(0, len(data)).Draw(rt, "length")]
-	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		rt.Fatal(err)
-	}
-	if head, err := r.open(); err == nil {
-		files := map[string]githead.Entry{}
-		if walk(rt.Context(), head, head.Root(), "", files) == nil {
-			for _, e := range files {
-				_, _ = head.Blob(rt.Context(), e, 1<<20) // a damaged one fails
-			}
-		}
-		head.Close()
-	}
-	if err := os.WriteFile(path, before, 0o600); err != nil {
-		rt.Fatal(err)
 	}
 }

@@ -179,13 +179,17 @@ func (o *objects) folder(ctx context.Context, h Hash) (Tree, []int32, error) {
 	return Tree(data), found.order, nil
 }
 
-// find reads an object from a pack or its own file. Packs come first, as in git.
+// find reads an object from a pack or its own file. Packs come first, and of several copies the first that can be read
+// counts, as in git.
 func (o *objects) find(ctx context.Context, h Hash, limit int64) (object, error) {
 	var broken error
 	for _, p := range o.packs {
 		at, ok, err := o.search(p, h)
 		if ok {
-			return o.packed(ctx, p, at, limit)
+			var found object
+			if found, err = o.packed(ctx, p, at, limit); err == nil || errors.Is(err, ErrLarge) {
+				return found, err
+			}
 		}
 		if ctx.Err() != nil {
 			return object{}, ctx.Err()
@@ -197,8 +201,14 @@ func (o *objects) find(ctx context.Context, h Hash, limit int64) (object, error)
 	for _, folder := range o.folders {
 		name := h.String()
 		found, err := o.loose(ctx, filepath.Join(folder, name[:2], name[2:]), limit)
-		if !absent(err) {
+		if err == nil || errors.Is(err, ErrLarge) {
 			return found, err
+		}
+		if ctx.Err() != nil {
+			return object{}, ctx.Err()
+		}
+		if broken == nil && !absent(err) {
+			broken = err
 		}
 	}
 	if broken != nil {
