@@ -60,9 +60,10 @@ const char *ts_language_symbol_name(const void *, uint16_t);
 // one, so that a large file does not hold memory for ever.
 enum { KEEP = 1 << 20, KEEP_BYTES = 32 << 20, FIRST = 1 << 12, CHECK = 1 << 12 };
 
-// The memory that one parse may take: LEAST, and so much for each byte of the text. Large sources take 10 to 40 bytes
-// for each byte, dense ones of a few megabytes 80 to 120; texts made for it take 250.
-enum { LEAST = 64 << 20, DENSE_BYTES = 2 << 20, FOR_DENSE_BYTE = 128, FOR_BYTE = 40 };
+// The memory that one parse may take: about LEAST, and so much for each byte of the text, because the runtime looks at
+// the flag after every hundred operations. Large sources take 10 to 40 bytes for each byte, dense ones of a few
+// megabytes 80 to 120; texts made for it take 250.
+enum { LEAST = 64 << 20, DENSE_BYTES = 2 << 20, FOR_DENSE_BYTE = 128, FOR_BYTE = 80 };
 
 static size_t memory_for(size_t size) {
 	size_t dense = size < DENSE_BYTES ? size : DENSE_BYTES;

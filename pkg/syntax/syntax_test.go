@@ -228,6 +228,16 @@ func TestMemoryAtTheEndOfAParse(t *testing.T) {
 	}
 }
 
+// A dense source of some megabytes is not too large.
+func TestMemoryOfADenseSource(t *testing.T) {
+	t.Parallel()
+	p := parser(t)
+	dense := []byte(strings.Repeat("let ab=c.d+e.f;", 4<<20/15))
+	if _, err := p.Parse(t.Context(), syntax.Lookup("javascript"), dense, 8<<20); err != nil {
+		t.Error(err)
+	}
+}
+
 // A cancelled parse ends soon, and the next one on the same parser parses its own text.
 func TestCancelledParse(t *testing.T) {
 	t.Parallel()

@@ -110,9 +110,9 @@ type Config struct {
 	MemorySnippetChars int   `toml:"memory_snippet_chars"`
 
 	// SyntaxFileBytes is the maximum size of a file that search.ast and edit.ast parse, SyntaxNodes the maximum number
-	// of nodes of its tree (16 bytes each, and as much again during the parse; a parse itself takes at most 64 MiB,
-	// 128 bytes for each of the first 2 MiB of a file and 40 for each further byte; a parser keeps up to 32 MB between
-	// parses), SyntaxParsers the maximum number of files parsed at once by all calls together.
+	// of nodes of its tree (16 bytes each, and as much again during the parse; a parse itself takes at most about
+	// 64 MiB, 128 bytes for each of the first 2 MiB of a file and 80 for each further byte; a parser keeps up to 32 MB
+	// between parses), SyntaxParsers the maximum number of files parsed at once by all calls together.
 	SyntaxFileBytes int64 `toml:"syntax_file_bytes"`
 	SyntaxNodes     int   `toml:"syntax_nodes"`
 	SyntaxParsers   int   `toml:"syntax_parsers"`
