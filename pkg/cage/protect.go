@@ -133,7 +133,7 @@ func (c *compiler) protectRest(dir, rest string) error {
 }
 
 // under returns the paths of a protected name below dir: the one that it spells, or, for a pattern, those that are
-// there. list are the entries of dir, nil if they are unknown.
+// there, none if the folder cannot be listed. list are the entries of dir; it is listed here if list is nil.
 func (c *compiler) under(dir string, list []dirent, name string) (paths []string) {
 	folder, last := filepath.Split(name)
 	if !strings.Contains(last, "*") {

@@ -88,7 +88,7 @@ func TestProtectedPatterns(t *testing.T) {
 	t.Parallel()
 	names := []string{
 		".tool-versions", "rust-toolchain", "rust-toolchain.toml", "mise.prod.toml", ".mise.prod.local.toml",
-		"MISE.Ci.toml", "mise/config.prod.toml", ".config/mise.ci.toml",
+		"MISE.Ci.toml", "mise/config.prod.toml", ".config/mise.ci.toml", ".miserc.toml", ".config/miserc.toml",
 	}
 	others := []string{"mise..toml", "mise.toml.md", "mise/other.prod.toml", ".config/other"}
 	root := plant(t, slices.Concat(names, others)...)
@@ -103,6 +103,25 @@ func TestProtectedPatterns(t *testing.T) {
 				(policy[0] == "rw ." || filepath.Dir(name) != ".") {
 				t.Errorf("%q: %s is not noted", policy, name)
 			}
+		}
+	}
+}
+
+// The names of mise's local files are protected also in a folder that cannot be listed, in which patterns find nothing.
+func TestProtectedInAFolderThatCannotBeListed(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		"mise.local.toml", ".mise.local.toml", ".rtx.local.toml", "mise/config.local.toml", ".config/mise.local.toml",
+	}
+	root := plant(t, names...)
+	for _, dir := range []string{root + "/mise", root + "/.config", root} {
+		must(t, os.Chmod(dir, 0o300))
+		t.Cleanup(func() { must(t, os.Chmod(dir, 0o700)) })
+	}
+	v := compile(t, root, "rw .")
+	for _, name := range names {
+		if v.Allows(filepath.Join(root, name), true) {
+			t.Errorf("%s can be written", name)
 		}
 	}
 }

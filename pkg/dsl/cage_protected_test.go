@@ -27,6 +27,7 @@ func TestProtectedPatterns(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
 		"a/mise.prod.toml": "mise", ".MISE.prod.local.toml": "mise", "x/mise/config.ci.toml": "mise", "mise.toml": "mise",
+		"x/.miserc.toml": "mise", ".config/miserc.toml": "mise", "x/mise/conf.d": "mise", "miserc.toml": "", "conf.d": "",
 		"mise..toml": "", "mise.toml.md": "", "config.ci.toml": "", "rust-toolchain.toml": "rustup", ".tool-versions": "asdf",
 	} {
 		part, is := dsl.ProtectedPart(path)
