@@ -109,21 +109,44 @@ func shortened(list []contract.Finding) []contract.Finding {
 	for _, f := range list {
 		sorts[sortOf(f)] = append(sorts[sortOf(f)], f)
 	}
+	names := slices.SortedFunc(maps.Keys(sorts), compareSorts)
+	if most := MaxFindings / 2; len(names) > most { // a sort gets two findings at least
+		const others = "findings of other sorts"
+		for _, name := range names[most-1:] {
+			sorts[others] = append(sorts[others], sorts[name]...)
+		}
+		names = append(names[:most-1], others)
+	}
 	var short []contract.Finding
-	most := max(1, MaxFindings/len(sorts)-1)
-	for _, name := range slices.Sorted(maps.Keys(sorts)) {
+	for _, name := range names {
 		of := sorts[name]
 		slices.SortStableFunc(of, func(a, b contract.Finding) int {
 			return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
 		})
-		shown := min(len(of), most)
-		short = append(short, of[:shown]...)
-		if more := len(of) - shown; more > 0 {
-			text := fmt.Sprintf("There are %d more %s.", more, name)
-			short = append(short, contract.Finding{Kind: "partial", Text: text})
+		most := MaxFindings / len(names)
+		if len(of) <= most {
+			short = append(short, of...)
+			continue
 		}
+		short = append(short, of[:most-1]...)
+		text := fmt.Sprintf("There are %d more %s.", len(of)-most+1, name)
+		short = append(short, contract.Finding{Kind: "partial", Text: text})
 	}
 	return short
+}
+
+// pathsReadBy begins the sorts of protected names.
+const pathsReadBy = "paths that are read by "
+
+// compareSorts orders the sorts: those of protected names are the last.
+func compareSorts(a, b string) int {
+	if name := strings.HasPrefix(a, pathsReadBy); name != strings.HasPrefix(b, pathsReadBy) {
+		if name {
+			return 1
+		}
+		return -1
+	}
+	return strings.Compare(a, b)
 }
 
 // sortOf names the sort of a finding. The names read by one tool are of one sort.
@@ -138,7 +161,7 @@ func sortOf(f contract.Finding) string {
 	case FoundHookPath:
 		return "paths that configurations of git name"
 	case FoundName:
-		return "paths that are read by " + cmp.Or(dsl.ReaderOf(f.Path), "git")
+		return pathsReadBy + cmp.Or(dsl.ReaderOf(f.Path), "git")
 	}
 	return "notes"
 }
