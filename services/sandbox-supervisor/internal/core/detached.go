@@ -110,8 +110,8 @@ func (s *Supervisor) launch(ctx context.Context, d *Detached) {
 			return nil
 		})
 		exit := d.exec.Wait()
-		s.retire(d, exit)
 		d.exec.Close()
+		s.retire(d, exit)
 	}()
 }
 

@@ -63,8 +63,8 @@ func (e *Exec) Copy(sink func(Stream, []byte) error) {
 	})
 }
 
-// Close releases the command's files. It may wait for a slow device, so a caller who waits for the end of the command
-// is told first.
+// Close releases the command's files. It may wait for a slow device, so the server answers an attached command's caller
+// first.
 func (e *Exec) Close() { e.process.Close() }
 
 // Refused passes the network attempts refused by the command's cage to sink from now on, one call at a time, until sink
