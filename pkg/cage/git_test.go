@@ -242,14 +242,14 @@ func TestManyFindings(t *testing.T) {
 	}
 	must(t, os.WriteFile(root+"/.envrc", []byte("x"), 0o644))
 	must(t, os.WriteFile(root+"/lefthook.yml", []byte("x"), 0o644))
-	must(t, os.MkdirAll(root+"/work/deep", 0o755))
-	git(t, root+"/work/deep", "init", "-q")
+	must(t, os.MkdirAll(root+"/tree/deep", 0o755))
+	git(t, root+"/tree/deep", "init", "-q")
 	found := compile(t, root, "rw .").Since(before)
 	got := map[string]bool{}
 	for _, f := range found {
 		got[strings.TrimPrefix(f.Path, root+"/")] = true
 	}
-	for _, name := range []string{".envrc", "lefthook.yml", "work/deep/.git"} {
+	for _, name := range []string{".envrc", "lefthook.yml", "tree/deep/.git"} {
 		if !got[name] {
 			t.Errorf("%s is not found", name)
 		}
