@@ -232,7 +232,7 @@ func MatchesName(element, name string) bool {
 }
 
 // protectedByFirst maps the first element of the protected names to their elements, in the spelling of [FoldName].
-// protectedPatterns are those whose first element is a pattern.
+// protectedPatterns holds the elements of the names whose first element contains a `*`.
 var protectedByFirst, protectedPatterns = func() (m map[string][][]string, patterns [][]string) {
 	m = map[string][][]string{}
 	for _, p := range ProtectedNames {

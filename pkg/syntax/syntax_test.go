@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -217,14 +218,20 @@ func TestMemoryOfAParse(t *testing.T) {
 	}
 }
 
-// A parse whose last step takes it past the bound is too large as well. The number of brackets is the least that is
-// too large, on most platforms.
+// Parse returns ErrTooLarge also if it reaches the memory bound in its last step, as it does for the shortest text that
+// is too large.
 func TestMemoryAtTheEndOfAParse(t *testing.T) {
 	t.Parallel()
-	p := parser(t)
-	_, err := p.Parse(t.Context(), syntax.Lookup("python"), []byte(strings.Repeat("(", 551_446)), 8<<20)
-	if err != nil && !errors.Is(err, syntax.ErrTooLarge) {
-		t.Errorf("a parse that is too large in its last step: %v", err)
+	p, lang := parser(t), syntax.Lookup("python")
+	shortest := sort.Search(1<<20, func(n int) bool {
+		_, err := p.Parse(t.Context(), lang, []byte(strings.Repeat("(", n)), 8<<20)
+		if err != nil && !errors.Is(err, syntax.ErrTooLarge) {
+			t.Errorf("%d brackets: %v", n, err)
+		}
+		return err != nil
+	})
+	if shortest == 1<<20 {
+		t.Error("a million brackets are not too large")
 	}
 }
 

@@ -17,13 +17,20 @@ import (
 
 func shortStall(c *Config) { c.DatabaseStall = config.Duration(300 * time.Millisecond) }
 
+// freezable returns a world on a database server of its own.
+func freezable(t *testing.T) (*pgtest.Private, *world) {
+	t.Helper()
+	server := pgtest.Server(t)
+	w := newWorld(t)
+	w.owner, w.app = server.OwnerURL(), server.URL()
+	return server, w
+}
+
 // While the database does not answer, every waiting request ends, new ones are refused at once, and the service can
 // stop. Once the database answers again, all work continues.
 func TestFrozenDatabase(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Server(t)
-	w := newWorld(t)
-	w.owner, w.app = server.OwnerURL(), server.URL()
+	server, w := freezable(t)
 	n := w.start("a", shortStall)
 	s := n.session("ada")
 	n.run("ada", s, n.post("ada", s, "Go.").GetRunId())
@@ -89,9 +96,7 @@ func TestFrozenDatabase(t *testing.T) {
 // A message is refused, and does not wait, if the database freezes while the conversation is being read after a run.
 func TestFrozenWhileAConversationIsRead(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Server(t)
-	w := newWorld(t)
-	w.owner, w.app = server.OwnerURL(), server.URL()
+	server, w := freezable(t)
 	n := w.start("a", shortStall)
 	s := n.session("ada")
 	admin := w.connect(w.owner)

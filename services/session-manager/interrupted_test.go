@@ -528,7 +528,7 @@ func TestUnstorable(t *testing.T) {
 	}
 }
 
-// A session whose repair is refused by the store is not loaded, and is repaired once the store takes the repair.
+// Loading an interrupted session fails while the store refuses its repair, and succeeds once the store accepts it.
 func TestUnstorableRepair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1842,7 +1842,7 @@ export interface ListSessionChangesResponse {
   head: string | null;
   /** The files; at most 1000. */
   items: FileChange[];
-  /** Whether files are missing in the list because of a limit, or because HEAD of the repository cannot be read. */
+  /** Whether the list is incomplete because of a limit, or because the repository cannot be read whole. */
   truncated: boolean;
 }
 

@@ -150,7 +150,8 @@ func (s Suite) reuse(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	// On a busy machine net/http drops one whose writer has not reported within 50 ms of the response's end.
+	// net/http closes a connection if the end of the request's write is not reported within 50 ms after the response. On
+	// a busy machine that can happen.
 	if len(peers) >= calls {
 		t.Errorf("%d calls used %d connections", calls, len(peers))
 	}

@@ -566,7 +566,7 @@ type ListSessionChangesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The files; at most 1000.
 	Items []*FileChange `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Whether files are missing in the list because of a limit, or because HEAD of the repository cannot be read.
+	// Whether the list is incomplete because of a limit, or because the repository cannot be read whole.
 	Truncated bool `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	// The commit with which files without a stored copy are compared, null outside a git repository.
 	Head          *string `protobuf:"bytes,3,opt,name=head,proto3,oneof" json:"head,omitempty"`

@@ -55,8 +55,8 @@ func TestPipesInARepository(t *testing.T) {
 // most is the memory that the tests allow one listing, all that was freed again included.
 const most = 128 << 20
 
-// No file of a repository, whatever it says of sizes, takes much memory or is an error of the listing: the changes by
-// tools are listed, and the rest is said to be missing.
+// List allocates a bounded amount of memory for any repository. It does not fail if the repository cannot be read: it
+// returns the changes by tools and sets Truncated.
 func TestHostileRepositories(t *testing.T) { //nolint:paralleltest // it measures what the process allocates
 	for name, spoil := range map[string]func(*spoiled){
 		"a commit longer than it says": func(s *spoiled) {

@@ -99,7 +99,7 @@ func (s *Session) Record() record.Session {
 // Shaped counts the changes of superseded parts. A history read at another count is stale.
 func (s *Session) Shaped() int64 { return s.shaped.Load() }
 
-// turn is a lock with room for one holder, made with a capacity of 1, whose waiters can leave.
+// turn is a mutex whose waiters stop waiting when their contexts end. It must have a capacity of 1.
 type turn chan struct{}
 
 // take waits for the turn. It fails only with ctx's error.

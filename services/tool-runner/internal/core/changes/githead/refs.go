@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// elsewhere is the branch in the file HEAD of a repository that keeps its references in tables.
-const elsewhere = "refs/heads/.invalid"
+// reftable is the branch in the file HEAD of a repository that keeps its references in tables.
+const reftable = "refs/heads/.invalid"
 
 // resolveHead returns the commit at HEAD.
 func resolveHead(ctx context.Context, own, common string) (Hash, error) {
@@ -36,7 +36,7 @@ func resolveHead(ctx context.Context, own, common string) (Hash, error) {
 		}
 		name = strings.TrimSpace(target)
 		if !strings.HasPrefix(name, "refs/") || !filepath.IsLocal(name) || filepath.Clean(name) != name ||
-			name == elsewhere {
+			name == reftable {
 			return Hash{}, errBroken
 		}
 		if dir = common; ofWorktree(name) {
